@@ -1,4 +1,3 @@
-// Package api holds every name that users of Mortise see: resources, labels, annotations and their JSON forms.
 package api
 
 // Names of extended resources.
