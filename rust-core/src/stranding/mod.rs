@@ -1,13 +1,251 @@
 //! The value of a free shape: expected stranded GPU, the learned workload mix and its prices, fragment amounts.
+//!
+//! cost of a placement = 10 * 2^16 * [W'(after) - W'(before)] + 32 * sum_m P_m * [U_m(before) - U_m(after)]
+//! (scheduling-quality notes, B.3 to B.5): what will be stranded more, and what scarce places are lost.
+//!
+//! [`mix`] learns what arrives; [`fill`] computes W', [`scarcity`] U and P; [`memo`] remembers both by shape;
+//! [`totals`] sums U over the cluster; [`fgd`] is the published measure for comparison and reports; [`twin`] computes
+//! everything again from the formulas as an oracle. All numbers are in [`params`].
 
-use crate::request::Kind;
+mod choice;
+pub mod fgd;
+mod fill;
+mod memo;
+mod mix;
+mod models;
+pub mod params;
+mod scarcity;
+mod shape;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod totals;
+pub mod twin;
 
-/// Where the workload mix comes from.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum MixMode {
-    /// Learned from the arrivals.
-    #[default]
-    Learned,
-    /// Known in advance: kinds with their counts.
-    Fixed(Vec<(Kind, u64)>),
+pub use mix::{Mix, MixMode, WeightedKind};
+pub use totals::NodeShapes;
+
+use crate::cluster::FreeShape;
+use crate::request::{GpuRequest, Kind, PodRequest};
+use crate::score::{Placed, first_whole};
+use crate::units::DeviceMask;
+use fill::Fills;
+use memo::Memo;
+use mix::{Arrivals, Observed};
+use models::ModelClasses;
+use params::{
+    FILL_STREAMS, MIX_COVERAGE_PERMILLE, PRICE_REFRESH_ARRIVALS, PRICE_WEIGHT, WASTE_WEIGHT,
+};
+use scarcity::{Places, Prices};
+use shape::Shape;
+use totals::Totals;
+
+/// Counters for metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StrandingStats {
+    /// Look-ups answered by the memo table.
+    pub memo_hits: u64,
+    /// Look-ups that had to be computed.
+    pub memo_misses: u64,
+    /// Bytes held by the memo table.
+    pub memo_bytes: usize,
+    /// Times the mix was learned (or given).
+    pub relearns: u64,
+    /// Times prices were computed.
+    pub price_refreshes: u64,
+    /// Kinds in the mix.
+    pub mix_kinds: usize,
+    /// Pods counted.
+    pub arrivals: u64,
+}
+
+/// Expected-stranding scores over one mix.
+#[derive(Debug)]
+pub struct Stranding {
+    fixed: bool,
+    arrivals: Arrivals,
+    mix: Mix,
+    models: ModelClasses,
+    fills: Fills,
+    places: Places,
+    prices: Prices,
+    totals: Totals,
+    memo: Memo,
+    row: Vec<u16>,
+    mix_stamp: u32,
+    price_stamp: u32,
+    /// Arrivals counted when the prices were computed; `None` before that for the present mix.
+    priced_at: Option<u64>,
+    epoch: u64,
+    relearns: u64,
+    price_refreshes: u64,
+}
+
+impl Stranding {
+    /// Nothing learned yet; the memo table takes at most `memo_bytes`.
+    #[must_use]
+    pub fn new(mode: MixMode, memo_bytes: usize) -> Self {
+        let (fixed, mix) = match mode {
+            MixMode::Learned => (false, Mix::default()),
+            MixMode::Fixed(counts) => (true, Mix::commonest(counts, MIX_COVERAGE_PERMILLE)),
+        };
+        let mut stranding = Self {
+            fixed,
+            arrivals: Arrivals::default(),
+            models: ModelClasses::new(&mix),
+            mix: Mix::default(),
+            fills: Fills::default(),
+            places: Places::default(),
+            prices: Prices::default(),
+            totals: Totals::default(),
+            memo: Memo::new(memo_bytes),
+            row: Vec::new(),
+            mix_stamp: 0,
+            price_stamp: 0,
+            priced_at: None,
+            epoch: 0,
+            relearns: 0,
+            price_refreshes: 0,
+        };
+        stranding.adopt(mix);
+        stranding
+    }
+
+    /// Counts a pod that arrived, once per UID. Leave out pods that must not be learned (DaemonSets, placeholders).
+    pub fn observe(&mut self, pod: &PodRequest) {
+        if self.arrivals.observe(pod.uid, pod.kind()) == Observed::RelearnDue && !self.fixed {
+            self.adopt(self.arrivals.learn(MIX_COVERAGE_PERMILLE));
+        }
+    }
+
+    fn adopt(&mut self, mix: Mix) {
+        self.mix = mix;
+        self.models = ModelClasses::new(&self.mix);
+        self.fills = Fills::new(&self.mix, &self.models);
+        self.places = Places::new(&self.mix);
+        self.totals.reset(&self.models, &self.places);
+        self.row = vec![0; self.places.width()];
+        self.mix_stamp += 1;
+        self.relearns += u64::from(!self.mix.is_empty());
+        self.priced_at = None;
+        let nothing_usable = vec![0; self.mix.kinds().len()];
+        self.set_prices(Prices::new(&self.mix, 0, &nothing_usable));
+    }
+
+    fn set_prices(&mut self, mut prices: Prices) {
+        prices.tabulate(&self.mix, &self.models, &self.places);
+        self.prices = prices;
+        self.price_stamp += 1;
+        self.epoch += 1;
+    }
+
+    /// Computes prices from the cluster if the mix is new or enough pods arrived since the last time. Call before a
+    /// decision, after the arrival was observed.
+    pub fn refresh_if_due(&mut self, nodes: &dyn NodeShapes) {
+        let counted = self.arrivals.counted();
+        if self.mix.is_empty()
+            || self.priced_at.is_some_and(|at| counted - at < PRICE_REFRESH_ARRIVALS)
+        {
+            return;
+        }
+        self.totals.update(nodes, &self.models, &self.places);
+        let usable = self.totals.usable_milli(&self.mix, &self.models, &self.places);
+        self.set_prices(Prices::new(&self.mix, self.totals.idle_milli(), &usable));
+        self.priced_at = Some(counted);
+        self.price_refreshes += 1;
+    }
+
+    /// Changes whenever a cost may have changed for reasons other than the node's shape.
+    #[must_use]
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The mix that scores now.
+    #[must_use]
+    pub const fn mix(&self) -> &Mix {
+        &self.mix
+    }
+
+    /// P_m of every kind of the mix, in its order.
+    #[must_use]
+    pub fn prices(&self) -> &[u64] {
+        &self.prices.of_kind
+    }
+
+    /// The cheapest placement of `kind` on a node, or `None` if model, CPU or devices do not allow one (memory is the
+    /// caller's). A share may take the first device of each distinct free amount that fits, at equal cost the tighter;
+    /// whole cards take the first devices that are fully free.
+    pub fn place(&mut self, free: &FreeShape, kind: &Kind) -> Option<Placed> {
+        if !choice::model_and_cpu_fit(free, kind) {
+            return None;
+        }
+        if self.mix.is_empty() {
+            return choice::without_mix(free, kind);
+        }
+        let devices = match kind.gpu {
+            GpuRequest::Whole { count } => first_whole(free, count)?,
+            _ => DeviceMask::EMPTY,
+        };
+        let shape = Shape::new(free, self.models.of(free.model));
+        let GpuRequest::Share { milli } = kind.gpu else {
+            let cost = self.value(&shape.after(kind, 0)) - self.value(&shape);
+            return Some(Placed { cost, devices });
+        };
+        let (least, level) = self.cheapest_level(&shape, kind, milli.get())?;
+        let cost = least - self.value(&shape);
+        Some(Placed { cost, devices: choice::first_at(free, level) })
+    }
+
+    /// Least value after placing a share, and the level of the device that gives it; tightest first.
+    fn cheapest_level(&mut self, shape: &Shape, kind: &Kind, milli: u16) -> Option<(i64, u16)> {
+        let mut best: Option<(i64, u16)> = None;
+        let mut last = 0;
+        for &level in shape.levels.iter().rev().filter(|&&level| level >= milli) {
+            if level == last {
+                continue;
+            }
+            last = level;
+            let value = self.value(&shape.after(kind, level));
+            if best.is_none_or(|(least, _)| value < least) {
+                best = Some((value, level));
+            }
+        }
+        best
+    }
+
+    /// 10 * 2^16 * W' - 32 * sum P_m U_m of a shape: the cost of a placement is the rise of this.
+    fn value(&mut self, shape: &Shape) -> i64 {
+        let (entry, new) = self.memo.entry(shape, self.mix_stamp);
+        if new {
+            entry.waste = self.fills.waste(shape);
+        }
+        if entry.prices != self.price_stamp {
+            self.places.count(shape, &mut self.row);
+            entry.worth = self.prices.worth(shape.class, &self.row);
+            entry.prices = self.price_stamp;
+        }
+        WASTE_WEIGHT * i64::from(entry.waste) - PRICE_WEIGHT * entry.worth.cast_signed()
+    }
+
+    /// W: milli-GPU of a node that the mix is expected to strand, rounded down. All idle GPU while nothing is known.
+    #[must_use]
+    pub fn expected_stranded_milli(&self, free: &FreeShape) -> u32 {
+        let shape = Shape::new(free, self.models.of(free.model));
+        self.fills.waste(&shape) / FILL_STREAMS as u32
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> StrandingStats {
+        StrandingStats {
+            memo_hits: self.memo.hits,
+            memo_misses: self.memo.misses,
+            memo_bytes: self.memo.bytes(),
+            relearns: self.relearns,
+            price_refreshes: self.price_refreshes,
+            mix_kinds: self.mix.kinds().len(),
+            arrivals: self.arrivals.counted(),
+        }
+    }
 }

@@ -1,0 +1,46 @@
+//! Which devices of a node a request may take.
+
+use super::shape::clamp_cpu;
+use crate::cluster::FreeShape;
+use crate::request::{GpuRequest, Kind};
+use crate::score::{Placed, first_whole};
+use crate::units::DeviceMask;
+
+/// Free amounts of the devices of a node.
+pub(super) fn levels(free: &FreeShape) -> impl Iterator<Item = (usize, u16)> {
+    free.levels().iter().map(|milli| milli.get()).enumerate()
+}
+
+/// Whether model and CPU of the node will do; devices aside.
+pub(super) fn model_and_cpu_fit(free: &FreeShape, kind: &Kind) -> bool {
+    kind.models.contains(free.model) && clamp_cpu(kind.cpu.0) <= clamp_cpu(free.cpu_free.0)
+}
+
+/// The first device at exactly `level`.
+pub(super) fn first_at(free: &FreeShape, level: u16) -> DeviceMask {
+    levels(free)
+        .find(|&(_, l)| l == level)
+        .map_or(DeviceMask::EMPTY, |(index, _)| DeviceMask::only(index))
+}
+
+/// Placement before anything is known of the mix: whole-card-first (free % request == 0 before all else, then least
+/// GPU left on the node), as the scoring strategy of that name.
+pub(super) fn without_mix(free: &FreeShape, kind: &Kind) -> Option<Placed> {
+    let idle = i64::from(free.idle_milli());
+    let cost =
+        |divides: bool| (i64::from(!divides) << 32) + idle - i64::from(kind.gpu.total_milli());
+    match kind.gpu {
+        GpuRequest::None => Some(Placed { cost: cost(false), devices: DeviceMask::EMPTY }),
+        GpuRequest::Whole { count } => {
+            let devices = first_whole(free, count)?;
+            Some(Placed { cost: cost(free.whole_free().is_multiple_of(count.into())), devices })
+        }
+        GpuRequest::Share { milli } => levels(free)
+            .filter(|&(_, level)| level >= milli.get())
+            .min_by_key(|&(index, level)| (!level.is_multiple_of(milli.get()), level, index))
+            .map(|(index, level)| Placed {
+                cost: cost(level.is_multiple_of(milli.get())),
+                devices: DeviceMask::only(index),
+            }),
+    }
+}

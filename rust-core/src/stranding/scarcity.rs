@@ -1,0 +1,195 @@
+//! U and prices: how many pods of each kind a free shape still holds, and what such a place is worth.
+//!
+//! For kind m (frequency f_m, n devices of `milli` each, cpu_m; g_m = n * milli), scheduling-quality notes B.4:
+//! U_m(node) = g_m * min(floor(cpu_free / cpu_m), sum_i floor(free_i / milli) if n = 1, else
+//! floor(#{i: free_i >= milli} / n)); 0 where the model is not allowed and for CPU-only kinds. With R the idle GPU of
+//! the cluster and C_m the sum of U_m over it, P_m = floor(2^16 f_m min((R + 1000) / (C_m + g_m), 1024)^2).
+//!
+//! U_m depends on (cpu, gpu) of the kind and, by zero or one, on its models. So U is counted per *request class*
+//! (distinct cpu and gpu), and the prices of the kinds of one class that a model allows are added up beforehand.
+
+use super::mix::Mix;
+use super::models::ModelClasses;
+use super::params::{PRICE_BITS, PRICE_IDLE_OFFSET, PRICE_RATIO_CAP};
+use super::shape::{Shape, clamp_cpu};
+use crate::limits::{CARD_MILLI, MAX_GPUS_PER_NODE};
+use crate::request::GpuRequest;
+use crate::units::MilliCpu;
+
+/// Rows are padded to this many classes, so that loops over them have no remainder.
+const LANES: usize = 8;
+
+/// Request classes of a mix, and the tables that count places.
+#[derive(Default, Debug)]
+pub(super) struct Places {
+    classes: Vec<(MilliCpu, GpuRequest)>,
+    /// Class of each kind of the mix; `None` for CPU-only kinds.
+    class_of: Vec<Option<usize>>,
+    /// Classes, rounded up to [`LANES`].
+    width: usize,
+    cpu: Vec<u32>,
+    /// floor((2^32 - 1) / cpu).
+    reciprocal: Vec<u32>,
+    /// All ones for classes without CPU: any number fits.
+    at_least: Vec<u32>,
+    /// Row w: places on w whole devices.
+    whole_rows: Vec<u16>,
+    /// Row l: places of each share class on one device with l milli free.
+    share_rows: Vec<u16>,
+}
+
+impl Places {
+    pub(super) fn new(mix: &Mix) -> Self {
+        let mut classes: Vec<(MilliCpu, GpuRequest)> = mix
+            .kinds()
+            .iter()
+            .filter(|k| !k.kind.gpu.is_none())
+            .map(|k| (k.kind.cpu, k.kind.gpu))
+            .collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let class_of = mix
+            .kinds()
+            .iter()
+            .map(|k| classes.binary_search(&(k.kind.cpu, k.kind.gpu)).ok())
+            .collect();
+        let width = classes.len().next_multiple_of(LANES);
+        let mut places = Self { classes, class_of, width, ..Self::default() };
+        places.cpu = vec![1; width];
+        places.reciprocal = vec![0; width];
+        places.at_least = vec![0; width];
+        places.whole_rows = vec![0; width * (MAX_GPUS_PER_NODE + 1)];
+        places.share_rows = vec![0; width * (usize::from(CARD_MILLI) + 1)];
+        for class in 0..places.classes.len() {
+            places.fill_class(class);
+        }
+        places
+    }
+
+    fn fill_class(&mut self, class: usize) {
+        let (cpu, gpu) = self.classes[class];
+        let cpu = clamp_cpu(cpu.0).cast_unsigned();
+        self.cpu[class] = cpu.max(1);
+        self.reciprocal[class] = u32::MAX / cpu.max(1);
+        self.at_least[class] = if cpu == 0 { u32::MAX } else { 0 };
+        for whole in 0..=MAX_GPUS_PER_NODE {
+            let fit = match gpu {
+                GpuRequest::Whole { count } => whole / usize::from(count),
+                _ => whole * usize::from(CARD_MILLI / gpu.milli().get()),
+            };
+            self.whole_rows[whole * self.width + class] = fit as u16;
+        }
+        if let GpuRequest::Share { milli } = gpu {
+            for level in 0..=CARD_MILLI {
+                let row = usize::from(level) * self.width;
+                self.share_rows[row + class] = level / milli.get();
+            }
+        }
+    }
+
+    pub(super) const fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Request class of kind `kind` of the mix.
+    pub(super) fn class_of(&self, kind: usize) -> Option<usize> {
+        self.class_of[kind]
+    }
+
+    /// Places of every class on `shape` as far as devices and CPU go; models are left to the prices.
+    pub(super) fn count(&self, shape: &Shape, row: &mut [u16]) {
+        let row = &mut row[..self.width];
+        let whole = shape.whole();
+        row.copy_from_slice(&self.whole_rows[whole * self.width..][..self.width]);
+        for &level in shape.levels[whole..].iter().take_while(|&&level| level > 0) {
+            let share = &self.share_rows[usize::from(level) * self.width..][..self.width];
+            for (places, more) in row.iter_mut().zip(share) {
+                *places += more;
+            }
+        }
+        let cpu = shape.cpu.cast_unsigned();
+        let (cpus, reciprocals) = (&self.cpu[..self.width], &self.reciprocal[..self.width]);
+        let at_least = &self.at_least[..self.width];
+        for class in 0..self.width {
+            // One below floor(cpu / cpu_m) at most, since cpu < 2^31.
+            let low = ((u64::from(cpu) * u64::from(reciprocals[class])) >> 32) as u32;
+            let exact = low + u32::from((low + 1) * cpus[class] <= cpu);
+            let by_cpu = exact | at_least[class];
+            row[class] = u32::from(row[class]).min(by_cpu) as u16;
+        }
+    }
+}
+
+/// Prices of a mix at one time.
+///
+/// Bounds: f_m sums to 1 and the ratio is at most 2^10, so sum P_m <= 2^36; U_m is at most the idle GPU of a node,
+/// 16,000 < 2^14. So sum P_m U_m < 2^50, and with the weights of a cost below 2^56: `i64` holds every cost.
+#[derive(Default, Debug)]
+pub(super) struct Prices {
+    /// P_m of each kind of the mix.
+    pub(super) of_kind: Vec<u64>,
+    /// Per model class and request class: sum of P_m g_m over the kinds allowed, low and high halves.
+    low: Vec<u32>,
+    high: Vec<u32>,
+}
+
+impl Prices {
+    /// Prices from C_m / g_m per kind, the idle GPU and the mix.
+    pub(super) fn new(mix: &Mix, idle_milli: u64, usable_milli: &[u64]) -> Self {
+        let of_kind = mix
+            .kinds()
+            .iter()
+            .zip(usable_milli)
+            .map(|(kind, &usable)| {
+                price(kind.weight, mix.total(), kind.kind.gpu.total_milli(), idle_milli, usable)
+            })
+            .collect();
+        Self { of_kind, ..Self::default() }
+    }
+
+    /// Adds up the prices per model class and request class. Once per set of prices, before [`Prices::worth`].
+    pub(super) fn tabulate(&mut self, mix: &Mix, models: &ModelClasses, places: &Places) {
+        let width = places.width();
+        let mut sums = vec![0u64; models.len() * width];
+        for (index, kind) in mix.kinds().iter().enumerate() {
+            let Some(class) = places.class_of(index) else { continue };
+            let worth = self.of_kind[index] * u64::from(kind.kind.gpu.total_milli());
+            for model in (0..models.len()).filter(|&model| models.allows(model, index)) {
+                sums[model * width + class] += worth;
+            }
+        }
+        self.low = sums.iter().map(|&sum| sum as u32).collect();
+        self.high = sums.iter().map(|&sum| (sum >> 32) as u32).collect();
+    }
+
+    /// Sum of P_m U_m over the kinds that `class` of models allows, for the places of a shape.
+    pub(super) fn worth(&self, class: u8, row: &[u16]) -> u64 {
+        let first = usize::from(class) * row.len();
+        let low = &self.low[first..first + row.len()];
+        let high = &self.high[first..first + row.len()];
+        let mut sums = [0u64; 2];
+        for ((&places, &low), &high) in row.iter().zip(low).zip(high) {
+            sums[0] += u64::from(places) * u64::from(low);
+            sums[1] += u64::from(places) * u64::from(high);
+        }
+        sums[0] + (sums[1] << 32)
+    }
+}
+
+/// P = floor(2^16 * weight / total * min((idle + 1000) / (usable + g), 1024)^2); 0 for CPU-only kinds.
+/// With weight <= total <= 2^33, idle and usable below 2^32 every product is below 2^115.
+fn price(weight: u64, total: u64, gpu_milli: u32, idle_milli: u64, usable_milli: u64) -> u64 {
+    if gpu_milli == 0 || total == 0 {
+        return 0;
+    }
+    let idle = u128::from(idle_milli) + u128::from(PRICE_IDLE_OFFSET);
+    let usable = u128::from(usable_milli) + u128::from(gpu_milli);
+    let scaled = u128::from(weight) << PRICE_BITS;
+    let cap = u128::from(PRICE_RATIO_CAP);
+    let price = if idle >= cap * usable {
+        scaled * cap * cap / u128::from(total)
+    } else {
+        scaled * (idle * idle) / (u128::from(total) * usable * usable)
+    };
+    price as u64
+}

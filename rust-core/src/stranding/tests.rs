@@ -1,0 +1,187 @@
+//! The fast path against its twin, and the rules of the mix.
+
+use proptest::prelude::*;
+
+use super::fill::Fills;
+use super::models::ModelClasses;
+use super::scarcity::Places;
+use super::shape::Shape;
+use super::{Mix, MixMode, NodeShapes, Stranding, twin};
+use crate::cluster::FreeShape;
+use crate::limits::MAX_GPUS_PER_NODE;
+use crate::request::{GpuRequest, Kind, PodRequest};
+use crate::units::{MemoryBytes, MilliCpu, MilliGpu, ModelId, ModelSet, PodUid, Priority, Tier};
+
+pub(super) fn share(milli: u16) -> GpuRequest {
+    GpuRequest::new(1, milli).unwrap()
+}
+
+pub(super) fn pod(uid: u128, kind: Kind) -> PodRequest {
+    PodRequest {
+        uid: PodUid(uid),
+        cpu: kind.cpu,
+        memory: MemoryBytes(0),
+        gpu: kind.gpu,
+        models: kind.models,
+        priority: Priority(0),
+        tier: Tier::Batch,
+    }
+}
+
+pub(super) fn node(cpu: i64, model: u8, free: &[u16]) -> FreeShape {
+    let mut shape = FreeShape {
+        model: ModelId(model),
+        gpu_count: free.len() as u8,
+        free: [MilliGpu::ZERO; MAX_GPUS_PER_NODE],
+        cpu_free: MilliCpu(cpu),
+    };
+    for (device, &milli) in free.iter().enumerate() {
+        shape.free[device] = MilliGpu::new(milli).unwrap();
+    }
+    shape
+}
+
+/// Nodes by slot; the version of a slot is its position in a list of changes.
+#[derive(Default)]
+pub(super) struct Nodes {
+    pub(super) slots: Vec<Option<(u64, FreeShape)>>,
+    changes: u64,
+}
+
+impl Nodes {
+    pub(super) fn of(shapes: &[FreeShape]) -> Self {
+        let mut nodes = Self::default();
+        for (slot, &shape) in shapes.iter().enumerate() {
+            nodes.set(slot, Some(shape));
+        }
+        nodes
+    }
+
+    pub(super) fn set(&mut self, slot: usize, shape: Option<FreeShape>) {
+        self.changes += 1;
+        if slot >= self.slots.len() {
+            self.slots.resize(slot + 1, None);
+        }
+        self.slots[slot] = shape.map(|shape| (self.changes, shape));
+    }
+
+    pub(super) fn live(&self) -> Vec<FreeShape> {
+        self.slots.iter().flatten().map(|&(_, shape)| shape).collect()
+    }
+}
+
+impl NodeShapes for Nodes {
+    fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn version(&self, slot: usize) -> Option<u64> {
+        self.slots[slot].map(|(version, _)| version)
+    }
+
+    fn shape(&self, slot: usize) -> FreeShape {
+        self.slots[slot].unwrap().1
+    }
+}
+
+fn any_gpu() -> impl Strategy<Value = GpuRequest> {
+    prop_oneof![
+        1 => Just(GpuRequest::None),
+        3 => (1u16..=999).prop_map(share),
+        2 => prop::sample::select(vec![50u16, 100, 250, 500, 750, 810]).prop_map(share),
+        3 => (1u16..=16).prop_map(|count| GpuRequest::new(count, 1000).unwrap()),
+        2 => prop::sample::select(vec![1u16, 2, 4, 8]).prop_map(|n| GpuRequest::new(n, 1000).unwrap()),
+    ]
+}
+
+pub(super) fn any_kind() -> impl Strategy<Value = Kind> {
+    let cpu = prop_oneof![
+        1 => Just(0i64),
+        8 => 1i64..40_000,
+        1 => 40_000i64..400_000,
+        1 => Just(i64::from(i32::MAX)),
+    ];
+    let models = prop_oneof![
+        4 => Just(ModelSet::ANY),
+        2 => (0u64..16).prop_map(ModelSet),
+        1 => any::<u64>().prop_map(ModelSet),
+    ];
+    (cpu, any_gpu(), models).prop_map(|(cpu, gpu, models)| Kind { cpu: MilliCpu(cpu), gpu, models })
+}
+
+pub(super) fn any_node() -> impl Strategy<Value = FreeShape> {
+    let level = prop_oneof![3 => Just(1000u16), 2 => Just(0u16), 4 => 0u16..=1000];
+    let cpu = prop_oneof![
+        8 => 0i64..130_000,
+        1 => -50_000i64..0,
+        1 => Just(i64::from(i32::MAX)),
+        2 => 0i64..10_000,
+    ];
+    let model = prop_oneof![8 => 0u8..4, 1 => 0u8..64, 1 => Just(255u8)];
+    (cpu, model, prop::collection::vec(level, 0..=16))
+        .prop_map(|(cpu, model, free)| node(cpu, model, &free))
+}
+
+pub(super) fn any_mix() -> impl Strategy<Value = Vec<(Kind, u64)>> {
+    let weight = prop_oneof![8 => 1u64..2000, 1 => any::<u64>()];
+    prop::collection::vec((any_kind(), weight), 1..24)
+}
+
+proptest! {
+    #[test]
+    fn fills_match_the_twin(counts in any_mix(), nodes in prop::collection::vec(any_node(), 1..6)) {
+        let mix = Mix::commonest(counts, 1000);
+        let models = ModelClasses::new(&mix);
+        let fills = Fills::new(&mix, &models);
+        for node in nodes {
+            let shape = Shape::new(&node, models.of(node.model));
+            prop_assert_eq!(u64::from(fills.waste(&shape)), twin::waste(&mix, &node));
+        }
+    }
+
+    #[test]
+    fn places_match_the_twin(counts in any_mix(), node in any_node()) {
+        let mix = Mix::commonest(counts, 1000);
+        let models = ModelClasses::new(&mix);
+        let places = Places::new(&mix);
+        let class = models.of(node.model);
+        let mut row = vec![0; places.width()];
+        places.count(&Shape::new(&node, class), &mut row);
+        for (index, kind) in mix.kinds().iter().enumerate() {
+            let here = models.allows(usize::from(class), index).then(|| places.class_of(index)).flatten();
+            let usable = here.map_or(0, |c| u64::from(row[c]) * u64::from(kind.kind.gpu.total_milli()));
+            prop_assert_eq!(usable, twin::usable_milli(&kind.kind, &node), "kind {:?}", kind);
+        }
+    }
+
+    #[test]
+    fn placements_and_prices_match_the_twin(
+        counts in any_mix(),
+        nodes in prop::collection::vec(any_node(), 1..6),
+        changes in prop::collection::vec((0usize..8, prop::option::of(any_node())), 0..6),
+        kinds in prop::collection::vec(any_kind(), 1..5),
+        memo_bytes in prop::sample::select(vec![0usize, 1 << 20]),
+    ) {
+        let mut stranding = Stranding::new(MixMode::Fixed(counts), memo_bytes);
+        let mut cluster = Nodes::of(&nodes);
+        stranding.refresh_if_due(&cluster);
+        for (slot, change) in changes {
+            cluster.set(slot, change);
+        }
+        for uid in 0..25 {
+            stranding.observe(&pod(uid, kinds[0]));
+        }
+        let epoch = stranding.epoch();
+        stranding.refresh_if_due(&cluster);
+        prop_assert_ne!(epoch, stranding.epoch());
+        let prices = twin::prices(stranding.mix(), &cluster.live());
+        prop_assert_eq!(stranding.prices(), &prices[..]);
+        for node in &nodes {
+            for kind in &kinds {
+                let expected = twin::place(stranding.mix(), &prices, node, kind);
+                prop_assert_eq!(stranding.place(node, kind), expected);
+                prop_assert_eq!(stranding.place(node, kind), expected);
+            }
+        }
+    }
+}
