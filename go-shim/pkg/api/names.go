@@ -33,6 +33,16 @@ const (
 	AnnotationGPUAllocation = "mortise.dev/gpu-allocation"
 )
 
+// Annotations that pods of a simulated cluster carry to tell the simulated kubelet how their process behaves. Values are
+// decimal seconds, fractions allowed.
+const (
+	// AnnotationSimRunsFor is the time from Running until the pod completes by itself (phase Succeeded).
+	AnnotationSimRunsFor = "sim.mortise.dev/runs-for-seconds"
+	// AnnotationSimExitsAfter is the time from SIGTERM until the process ends by itself. Without it, or when it is longer
+	// than the grace period, the process is killed at the end of the grace period.
+	AnnotationSimExitsAfter = "sim.mortise.dev/exits-after-seconds"
+)
+
 // InventoryDevice is one card of AnnotationGPUInventory.
 type InventoryDevice struct {
 	UUID      string `json:"uuid"`
