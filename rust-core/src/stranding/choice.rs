@@ -11,9 +11,16 @@ pub(super) fn levels(free: &FreeShape) -> impl Iterator<Item = (usize, u16)> {
     free.levels().iter().map(|milli| milli.get()).enumerate()
 }
 
-/// Whether model and CPU of the node will do; devices aside.
-pub(super) fn model_and_cpu_fit(free: &FreeShape, kind: &Kind) -> bool {
-    kind.models.contains(free.model) && clamp_cpu(kind.cpu.0) <= clamp_cpu(free.cpu_free.0)
+/// Whether model, CPU and devices of the node will do.
+pub(super) fn fits(free: &FreeShape, kind: &Kind) -> bool {
+    let devices = match kind.gpu {
+        GpuRequest::None => true,
+        GpuRequest::Whole { count } => free.whole_free() >= u32::from(count),
+        GpuRequest::Share { milli } => free.levels().iter().any(|&level| level >= milli),
+    };
+    devices
+        && kind.models.contains(free.model)
+        && clamp_cpu(kind.cpu.0) <= clamp_cpu(free.cpu_free.0)
 }
 
 /// The first device at exactly `level`.

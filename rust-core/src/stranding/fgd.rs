@@ -116,7 +116,7 @@ impl TypicalPods {
         kind: &Kind,
         score: impl Fn(i64) -> i64,
     ) -> Option<(i64, DeviceMask)> {
-        if !choice::model_and_cpu_fit(free, kind) {
+        if !choice::fits(free, kind) {
             return None;
         }
         let devices = match kind.gpu {

@@ -8,16 +8,13 @@ use crate::hash::MixHasher;
 const WAYS: usize = 4;
 const FIRST_SETS: usize = 1 << 10;
 
-/// Value of a free shape. Each part carries the stamp of what it was computed from; stamps start at 1.
+/// W' of a free shape.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Entry {
+struct Entry {
     shape: Shape,
     /// Mix that `waste` belongs to; 0 for an unused entry.
-    pub(super) mix: u32,
-    /// Prices that `worth` belongs to; 0 for none.
-    pub(super) prices: u32,
-    pub(super) waste: u32,
-    pub(super) worth: u64,
+    mix: u32,
+    waste: u32,
 }
 
 /// Set-associative table: grows by doubling up to its bound, then the oldest entry of a full set goes.
@@ -52,30 +49,32 @@ impl Memo {
         self.sets.len() * (size_of::<[Entry; WAYS]>() + 1)
     }
 
-    /// The entry of `shape`, and whether it is new and still without a value.
+    /// W' of `shape` under the mix with stamp `mix`, if it is known.
     #[inline]
-    pub(super) fn entry(&mut self, shape: &Shape, mix: u32) -> (&mut Entry, bool) {
-        let set = self.set_of(shape);
-        let way = self.sets[set].iter().position(|entry| entry.mix == mix && entry.shape == *shape);
-        if let Some(way) = way {
-            self.hits += 1;
-            return (&mut self.sets[set][way], false);
+    pub(super) fn get(&mut self, shape: &Shape, mix: u32) -> Option<u32> {
+        let set = &self.sets[self.set_of(shape)];
+        let found = set.iter().find(|entry| entry.mix == mix && entry.shape == *shape);
+        match found {
+            Some(_) => self.hits += 1,
+            None => self.misses += 1,
         }
-        self.misses += 1;
-        (self.insert(shape, mix), true)
+        found.map(|entry| entry.waste)
     }
 
-    fn insert(&mut self, shape: &Shape, mix: u32) -> &mut Entry {
+    /// Remembers a value that [`Memo::get`] did not find. Stamps of mixes start at 1 and only rise.
+    pub(super) fn insert(&mut self, shape: &Shape, mix: u32, waste: u32) {
         if self.used > self.sets.len() * WAYS / 2 && self.sets.len() < self.max_sets {
             self.grow(mix);
         }
-        let set = self.set_of(shape);
+        self.put(Entry { shape: *shape, mix, waste });
+    }
+
+    fn put(&mut self, entry: Entry) {
+        let set = self.set_of(&entry.shape);
         let way = usize::from(self.next[set]);
         self.next[set] = (self.next[set] + 1) % WAYS as u8;
-        let entry = &mut self.sets[set][way];
-        self.used += usize::from(entry.mix == 0);
-        *entry = Entry { shape: *shape, mix, ..Entry::default() };
-        entry
+        self.used += usize::from(self.sets[set][way].mix == 0);
+        self.sets[set][way] = entry;
     }
 
     fn grow(&mut self, mix: u32) {
@@ -84,11 +83,7 @@ impl Memo {
         self.next = vec![0; len];
         self.used = 0;
         for entry in old.iter().flatten().filter(|entry| entry.mix == mix) {
-            let set = self.set_of(&entry.shape);
-            let way = usize::from(self.next[set]);
-            self.next[set] = (self.next[set] + 1) % WAYS as u8;
-            self.used += usize::from(self.sets[set][way].mix == 0);
-            self.sets[set][way] = *entry;
+            self.put(*entry);
         }
     }
 

@@ -10,10 +10,12 @@
 mod choice;
 pub mod fgd;
 mod fill;
+mod loss;
 mod memo;
 mod mix;
 mod models;
 pub mod params;
+mod quote;
 mod scarcity;
 mod shape;
 mod streams;
@@ -23,6 +25,7 @@ mod totals;
 pub mod twin;
 
 pub use mix::{Mix, MixMode, WeightedKind};
+pub use quote::Quotes;
 pub use totals::NodeShapes;
 
 use crate::cluster::FreeShape;
@@ -30,6 +33,7 @@ use crate::request::{GpuRequest, Kind, PodRequest};
 use crate::score::{Placed, first_whole};
 use crate::units::DeviceMask;
 use fill::Fills;
+use loss::Losses;
 use memo::Memo;
 use mix::{Arrivals, Observed};
 use models::ModelClasses;
@@ -47,7 +51,7 @@ pub struct StrandingStats {
     pub memo_hits: u64,
     /// Look-ups that had to be computed.
     pub memo_misses: u64,
-    /// Bytes held by the memo table.
+    /// Bytes held by the memo tables.
     pub memo_bytes: usize,
     /// Times the mix was learned (or given).
     pub relearns: u64,
@@ -70,19 +74,20 @@ pub struct Stranding {
     places: Places,
     prices: Prices,
     totals: Totals,
+    losses: Losses,
     memo: Memo,
     row: Vec<u16>,
+    row_after: Vec<u16>,
     mix_stamp: u32,
     price_stamp: u32,
     /// Arrivals counted when the prices were computed; `None` before that for the present mix.
     priced_at: Option<u64>,
-    epoch: u64,
     relearns: u64,
     price_refreshes: u64,
 }
 
 impl Stranding {
-    /// Nothing learned yet; the memo table takes at most `memo_bytes`.
+    /// Nothing learned yet; memo tables take at most about `memo_bytes`.
     #[must_use]
     pub fn new(mode: MixMode, memo_bytes: usize) -> Self {
         let (fixed, mix) = match mode {
@@ -98,12 +103,13 @@ impl Stranding {
             places: Places::default(),
             prices: Prices::default(),
             totals: Totals::default(),
-            memo: Memo::new(memo_bytes),
+            losses: Losses::new(memo_bytes / 4),
+            memo: Memo::new(memo_bytes / 4 * 3),
             row: Vec::new(),
+            row_after: Vec::new(),
             mix_stamp: 0,
             price_stamp: 0,
             priced_at: None,
-            epoch: 0,
             relearns: 0,
             price_refreshes: 0,
         };
@@ -124,7 +130,9 @@ impl Stranding {
         self.fills = Fills::new(&self.mix, &self.models);
         self.places = Places::new(&self.mix);
         self.totals.reset(&self.models, &self.places);
+        self.losses.reset(&self.places);
         self.row = vec![0; self.places.width()];
+        self.row_after = self.row.clone();
         self.mix_stamp += 1;
         self.relearns += u64::from(!self.mix.is_empty());
         self.priced_at = None;
@@ -136,7 +144,6 @@ impl Stranding {
         prices.tabulate(&self.mix, &self.models, &self.places);
         self.prices = prices;
         self.price_stamp += 1;
-        self.epoch += 1;
     }
 
     /// Computes prices from the cluster if the mix is new or enough pods arrived since the last time. Call before a
@@ -155,10 +162,16 @@ impl Stranding {
         self.price_refreshes += 1;
     }
 
-    /// Changes whenever a cost may have changed for reasons other than the node's shape.
+    /// Changes when the mix changes: quotes and costs from before are void. Starts at 1.
     #[must_use]
-    pub const fn epoch(&self) -> u64 {
-        self.epoch
+    pub const fn mix_epoch(&self) -> u32 {
+        self.mix_stamp
+    }
+
+    /// Changes when prices change, also with the mix: costs from before are void. Starts at 1.
+    #[must_use]
+    pub const fn price_epoch(&self) -> u32 {
+        self.price_stamp
     }
 
     /// The mix that scores now.
@@ -177,62 +190,58 @@ impl Stranding {
     /// caller's). A share may take the first device of each distinct free amount that fits, at equal cost the tighter;
     /// whole cards take the first devices that are fully free.
     pub fn place(&mut self, free: &FreeShape, kind: &Kind) -> Option<Placed> {
-        if !choice::model_and_cpu_fit(free, kind) {
+        if !choice::fits(free, kind) {
             return None;
         }
         if self.mix.is_empty() {
             return choice::without_mix(free, kind);
         }
-        let devices = match kind.gpu {
-            GpuRequest::Whole { count } => first_whole(free, count)?,
-            _ => DeviceMask::EMPTY,
-        };
-        let shape = Shape::new(free, self.models.of(free.model));
-        let GpuRequest::Share { milli } = kind.gpu else {
-            let cost = self.value(&shape.after(kind, 0)) - self.value(&shape);
-            return Some(Placed { cost, devices });
-        };
-        let (least, level) = self.cheapest_level(&shape, kind, milli.get())?;
-        let cost = least - self.value(&shape);
-        Some(Placed { cost, devices: choice::first_at(free, level) })
-    }
-
-    /// Least value after placing a share, and the level of the device that gives it; tightest first.
-    fn cheapest_level(&mut self, shape: &Shape, kind: &Kind, milli: u16) -> Option<(i64, u16)> {
+        let shape = self.shape_of(free);
+        let (waste, worth) = (self.waste(&shape), self.worth(&shape));
         let mut best: Option<(i64, u16)> = None;
-        let mut last = 0;
-        for &level in shape.levels.iter().rev().filter(|&&level| level >= milli) {
-            if level == last {
-                continue;
-            }
-            last = level;
-            let value = self.value(&shape.after(kind, level));
-            if best.is_none_or(|(least, _)| value < least) {
-                best = Some((value, level));
+        let mut level = 0;
+        while let Some(next) = shape.next_level(kind, level) {
+            level = next;
+            let after = shape.after(kind, level);
+            let rise = i64::from(self.waste(&after)) - i64::from(waste);
+            let cost = cost(rise, worth - self.worth(&after));
+            if best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, level));
             }
         }
-        best
+        let (cost, level) = best?;
+        let devices = match kind.gpu {
+            GpuRequest::None => DeviceMask::EMPTY,
+            GpuRequest::Whole { count } => first_whole(free, count)?,
+            GpuRequest::Share { .. } => choice::first_at(free, level),
+        };
+        Some(Placed { cost, devices })
     }
 
-    /// 10 * 2^16 * W' - 32 * sum P_m U_m of a shape: the cost of a placement is the rise of this.
-    fn value(&mut self, shape: &Shape) -> i64 {
-        let (entry, new) = self.memo.entry(shape, self.mix_stamp);
-        if new {
-            entry.waste = self.fills.waste(shape);
+    fn shape_of(&self, free: &FreeShape) -> Shape {
+        Shape::new(free, self.models.of(free.model))
+    }
+
+    /// W' of a shape, from the memo table if it is there.
+    fn waste(&mut self, shape: &Shape) -> u32 {
+        if let Some(waste) = self.memo.get(shape, self.mix_stamp) {
+            return waste;
         }
-        if entry.prices != self.price_stamp {
-            self.places.count(shape, &mut self.row);
-            entry.worth = self.prices.worth(shape.class, &self.row);
-            entry.prices = self.price_stamp;
-        }
-        WASTE_WEIGHT * i64::from(entry.waste) - PRICE_WEIGHT * entry.worth.cast_signed()
+        let waste = self.fills.waste(shape);
+        self.memo.insert(shape, self.mix_stamp, waste);
+        waste
+    }
+
+    /// sum P_m U_m of a shape.
+    fn worth(&mut self, shape: &Shape) -> u64 {
+        self.places.count(shape, &mut self.row);
+        self.prices.worth(shape.class, &self.row)
     }
 
     /// W: milli-GPU of a node that the mix is expected to strand, rounded down. All idle GPU while nothing is known.
     #[must_use]
     pub fn expected_stranded_milli(&self, free: &FreeShape) -> u32 {
-        let shape = Shape::new(free, self.models.of(free.model));
-        self.fills.waste(&shape) / FILL_STREAMS as u32
+        self.fills.waste(&self.shape_of(free)) / FILL_STREAMS as u32
     }
 
     /// Counters.
@@ -241,11 +250,17 @@ impl Stranding {
         StrandingStats {
             memo_hits: self.memo.hits,
             memo_misses: self.memo.misses,
-            memo_bytes: self.memo.bytes(),
+            memo_bytes: self.memo.bytes() + self.losses.bytes(),
             relearns: self.relearns,
             price_refreshes: self.price_refreshes,
             mix_kinds: self.mix.kinds().len(),
             arrivals: self.arrivals.counted(),
         }
     }
+}
+
+/// Cost of a rise of W' and the price of the places lost; within `i64` by the bounds of [`Prices`].
+#[inline]
+fn cost(waste_rise: i64, places_lost: u64) -> i64 {
+    WASTE_WEIGHT * waste_rise + PRICE_WEIGHT * places_lost.cast_signed()
 }

@@ -41,6 +41,18 @@ impl Shape {
         self.levels.iter().map(|&level| u32::from(level)).sum()
     }
 
+    /// The next larger free amount above `above` that `kind`, which fits, may use; for anything but a share one
+    /// choice that stands for all, 1000.
+    pub(super) fn next_level(&self, kind: &Kind, above: u16) -> Option<u16> {
+        match kind.gpu {
+            GpuRequest::Share { milli } => {
+                let least = milli.get().max(above + 1);
+                self.levels.iter().rev().copied().find(|&level| level >= least)
+            }
+            _ => (above == 0).then_some(CARD_MILLI),
+        }
+    }
+
     /// The shape once `kind` runs here. A share goes to a device at `level`; `level` is ignored otherwise. The kind
     /// must fit, and some device be at `level`.
     pub(super) fn after(&self, kind: &Kind, level: u16) -> Self {

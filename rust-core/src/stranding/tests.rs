@@ -6,11 +6,14 @@ use super::fill::Fills;
 use super::models::ModelClasses;
 use super::scarcity::Places;
 use super::shape::Shape;
-use super::{Mix, MixMode, NodeShapes, Stranding, twin};
+use super::{Mix, MixMode, NodeShapes, Quotes, Stranding, twin};
 use crate::cluster::FreeShape;
 use crate::limits::MAX_GPUS_PER_NODE;
 use crate::request::{GpuRequest, Kind, PodRequest};
-use crate::units::{MemoryBytes, MilliCpu, MilliGpu, ModelId, ModelSet, PodUid, Priority, Tier};
+use crate::score::Placed;
+use crate::units::{
+    DeviceMask, MemoryBytes, MilliCpu, MilliGpu, ModelId, ModelSet, PodUid, Priority, Tier,
+};
 
 pub(super) fn share(milli: u16) -> GpuRequest {
     GpuRequest::new(1, milli).unwrap()
@@ -171,9 +174,10 @@ proptest! {
         for uid in 0..25 {
             stranding.observe(&pod(uid, kinds[0]));
         }
-        let epoch = stranding.epoch();
+        let (mix_epoch, price_epoch) = (stranding.mix_epoch(), stranding.price_epoch());
         stranding.refresh_if_due(&cluster);
-        prop_assert_ne!(epoch, stranding.epoch());
+        prop_assert_eq!(mix_epoch, stranding.mix_epoch());
+        prop_assert_ne!(price_epoch, stranding.price_epoch());
         let prices = twin::prices(stranding.mix(), &cluster.live());
         prop_assert_eq!(stranding.prices(), &prices[..]);
         for node in &nodes {
@@ -181,6 +185,47 @@ proptest! {
                 let expected = twin::place(stranding.mix(), &prices, node, kind);
                 prop_assert_eq!(stranding.place(node, kind), expected);
                 prop_assert_eq!(stranding.place(node, kind), expected);
+            }
+        }
+    }
+}
+
+proptest! {
+    /// Quotes kept over changes of nodes, prices and mix give what a fresh look at every node gives.
+    #[test]
+    fn quotes_match_placements(
+        nodes in prop::collection::vec(any_node(), 1..6),
+        kinds in prop::collection::vec(any_kind(), 1..6),
+        asked in any_kind(),
+        steps in prop::collection::vec((0usize..6, any_node(), any::<prop::sample::Index>()), 1..40),
+        memo_bytes in prop::sample::select(vec![0usize, 1 << 20]),
+    ) {
+        let mut stranding = Stranding::new(MixMode::Learned, memo_bytes);
+        let mut cluster = Nodes::of(&nodes);
+        let mut quotes = Quotes::new(asked, nodes.len());
+        let (mut costs, mut devices) = (vec![0; nodes.len()], vec![DeviceMask::EMPTY; nodes.len()]);
+        let mut fit = vec![false; nodes.len()];
+        let (mut mix_epoch, mut price_epoch) = (0, 0);
+        for (uid, (slot, changed, kind)) in steps.into_iter().enumerate() {
+            stranding.observe(&pod(uid as u128, kinds[kind.index(kinds.len())]));
+            let slot = slot % nodes.len();
+            cluster.set(slot, Some(changed));
+            stranding.refresh_if_due(&cluster);
+            let all = stranding.mix_epoch() != mix_epoch;
+            for slot in (0..nodes.len()).filter(|&s| all || s == slot) {
+                let placed = quotes.set(slot, &mut stranding, &cluster.shape(slot));
+                fit[slot] = placed.is_some();
+                if let Some(placed) = placed {
+                    (costs[slot], devices[slot]) = (placed.cost, placed.devices);
+                }
+            }
+            if stranding.price_epoch() != price_epoch {
+                quotes.reprice(&mut stranding, &cluster, &mut costs, &mut devices);
+            }
+            (mix_epoch, price_epoch) = (stranding.mix_epoch(), stranding.price_epoch());
+            for slot in 0..nodes.len() {
+                let placed = fit[slot].then(|| Placed { cost: costs[slot], devices: devices[slot] });
+                prop_assert_eq!(placed, stranding.place(&cluster.shape(slot), &asked));
             }
         }
     }
