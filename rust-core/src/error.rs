@@ -32,7 +32,7 @@ pub enum Error {
     #[error("{what} has {len} elements, expected {expected}")]
     BadLength {
         /// Which slice.
-        what: &'static str,
+        what: String,
         /// Its length.
         len: usize,
         /// What it must be.

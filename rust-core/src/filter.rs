@@ -2,6 +2,7 @@
 
 use crate::cluster::NodeView;
 use crate::request::{GpuRequest, PodRequest};
+use crate::units::{MemoryBytes, MilliCpu};
 
 /// Why a pod does not fit a node. The numbers are part of the ABI and never change their meaning; 0 means that it fits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -29,16 +30,51 @@ pub enum Reason {
     NoNode = 10,
 }
 
-/// A reason with its figures: in milli-GPU for shares and sums, in cards for whole cards, in milli-CPU or bytes else;
-/// both zero where there is nothing to count.
+impl Reason {
+    /// All reasons, by number.
+    pub const ALL: [Self; 10] = [
+        Self::ModelMismatch,
+        Self::NoGpu,
+        Self::InsufficientCpu,
+        Self::InsufficientMemory,
+        Self::InsufficientWholeCards,
+        Self::NoCardFitsShare,
+        Self::InsufficientGpu,
+        Self::SharesNotOffered,
+        Self::TooFewCards,
+        Self::NoNode,
+    ];
+
+    /// The reason word for machines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ModelMismatch => "ModelMismatch",
+            Self::NoGpu => "NoGpu",
+            Self::InsufficientCpu => "InsufficientCpu",
+            Self::InsufficientMemory => "InsufficientMemory",
+            Self::InsufficientWholeCards => "InsufficientWholeCards",
+            Self::NoCardFitsShare => "NoCardFitsShare",
+            Self::InsufficientGpu => "InsufficientGpu",
+            Self::SharesNotOffered => "SharesNotOffered",
+            Self::TooFewCards => "TooFewCards",
+            Self::NoNode => "NoNode",
+        }
+    }
+}
+
+/// A reason with its figures. The unit follows the reason: milli-CPU, bytes, cards (`NoGpu`, `TooFewCards`,
+/// `InsufficientWholeCards`) or milli-GPU; zero where there is nothing to count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Unfit {
     /// What stands in the way.
     pub reason: Reason,
     /// How much the pod needs.
     pub need: i64,
-    /// How much there is.
+    /// How much there is; may be negative for CPU and memory.
     pub have: i64,
+    /// Free milli-GPU of the freest card for `NoCardFitsShare`, else 0.
+    pub largest_free: i64,
 }
 
 /// Whether the pod fits.
@@ -55,25 +91,33 @@ pub fn feasible(node: &NodeView, request: &PodRequest) -> Result<(), Reason> {
 /// The first reason, in the order model, GPU, CPU, memory.
 pub fn check(node: &NodeView, request: &PodRequest) -> Result<(), Unfit> {
     check_gpu(node, request)?;
-    if request.cpu > node.shape.cpu_free && request.cpu.0 > 0 {
+    if !cpu_fits(node.shape.cpu_free, request.cpu) {
         return unfit(Reason::InsufficientCpu, request.cpu.0, node.shape.cpu_free.0);
     }
-    check_memory(node, request)
-}
-
-/// The memory part alone: everything a [`FreeShape`](crate::cluster::FreeShape) does not hold.
-#[inline]
-fn check_memory(node: &NodeView, request: &PodRequest) -> Result<(), Unfit> {
-    if request.memory > node.memory_free && request.memory.0 > 0 {
+    if !memory_fits(node.memory_free, request.memory) {
         return unfit(Reason::InsufficientMemory, request.memory.0, node.memory_free.0);
     }
     Ok(())
 }
 
+/// A request for nothing fits even an overcommitted node, as in kube-scheduler.
+#[inline]
+#[must_use]
+pub const fn cpu_fits(free: MilliCpu, request: MilliCpu) -> bool {
+    request.0 <= free.0 || request.0 == 0
+}
+
+/// A request for nothing fits even an overcommitted node, as in kube-scheduler.
+#[inline]
+#[must_use]
+pub const fn memory_fits(free: MemoryBytes, request: MemoryBytes) -> bool {
+    request.0 <= free.0 || request.0 == 0
+}
+
 fn check_gpu(node: &NodeView, request: &PodRequest) -> Result<(), Unfit> {
     let shape = &node.shape;
     if !request.gpu.is_none() && shape.gpu_count == 0 {
-        return unfit(Reason::NoGpu, 0, 0);
+        return unfit(Reason::NoGpu, i64::from(request.gpu.count()), 0);
     }
     if !request.models.contains(shape.model) {
         return unfit(Reason::ModelMismatch, 0, 0);
@@ -101,7 +145,12 @@ fn check_gpu(node: &NodeView, request: &PodRequest) -> Result<(), Unfit> {
             } else if largest >= need {
                 Ok(())
             } else if idle >= need {
-                unfit(Reason::NoCardFitsShare, need, largest)
+                Err(Unfit {
+                    reason: Reason::NoCardFitsShare,
+                    need,
+                    have: idle,
+                    largest_free: largest,
+                })
             } else {
                 unfit(Reason::InsufficientGpu, need, idle)
             }
@@ -110,5 +159,5 @@ fn check_gpu(node: &NodeView, request: &PodRequest) -> Result<(), Unfit> {
 }
 
 const fn unfit(reason: Reason, need: i64, have: i64) -> Result<(), Unfit> {
-    Err(Unfit { reason, need, have })
+    Err(Unfit { reason, need, have, largest_free: 0 })
 }

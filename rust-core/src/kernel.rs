@@ -1,108 +1,21 @@
 //! The facade that the C ABI, the simulator and the command line use.
 
-use crate::cluster::{Cluster, NodeView, SyncBatch, SyncReport};
+mod decide;
+mod types;
+
+use decide::Scratch;
+pub use types::{Candidates, Config, Decision, Fragmentation, NodeReason, NodeScore, Stats};
+
+use crate::cluster::{Cluster, SyncBatch, SyncReport};
 use crate::error::Error;
-use crate::filter::{self, Reason};
-use crate::hash::mix64;
+use crate::explain::{Explanation, explain};
+use crate::filter;
 use crate::limits::MAX_MEMO_BYTES;
 use crate::request::PodRequest;
-use crate::score::{self, Placed, Strategy};
+use crate::score::{Columns, MemoryFloor, Scorer};
 use crate::stranding::MixMode;
-use crate::units::{DeviceMask, ModelId, ModelSet, NodeRef};
-
-/// How a kernel decides.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Config {
-    /// The scoring rule.
-    pub strategy: Strategy,
-    /// Seeds the order of equals.
-    pub seed: u64,
-    /// Where the workload mix comes from.
-    pub mix: MixMode,
-    /// Score pods without GPUs too: they take CPU beside idle GPUs. Otherwise every feasible node is as good.
-    pub score_cpu_only: bool,
-    /// Bound of memo tables and score columns together, in bytes.
-    pub memo_bytes: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            strategy: Strategy::default(),
-            seed: 0,
-            mix: MixMode::Learned,
-            score_cpu_only: true,
-            memo_bytes: 256 << 20,
-        }
-    }
-}
-
-/// The nodes a decision chooses from.
-#[derive(Clone, Copy, Debug)]
-pub enum Candidates<'a> {
-    /// Every node.
-    All,
-    /// These nodes; one listed twice counts twice.
-    Refs(&'a [NodeRef]),
-}
-
-/// Outcome of a decision.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Decision {
-    /// The best node and the devices to use, `None` when no candidate is feasible.
-    pub best: Option<(NodeRef, DeviceMask)>,
-    /// Number of feasible candidates.
-    pub feasible: u32,
-    /// Score of the best, higher is better; `i64::MIN` without one.
-    pub score: i64,
-}
-
-/// Score of one candidate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NodeScore {
-    /// Higher is better; `i64::MIN` when the pod does not fit.
-    pub score: i64,
-    /// Devices the pod would use.
-    pub devices: DeviceMask,
-    /// Number of the [`Reason`] when the pod does not fit, else 0.
-    pub reason: u16,
-}
-
-/// How fragmented the idle GPU is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Fragmentation {
-    /// Idle GPU.
-    pub idle_milli: u64,
-    /// Fragment amount F of the published measure over the mix.
-    pub fragment_milli: u64,
-    /// Idle GPU expected to stay idle when nothing more of the mix fits (W).
-    pub stranded_milli: u64,
-}
-
-/// Counters since the start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Stats {
-    /// Decisions taken.
-    pub decisions: u64,
-    /// Look-ups in memo tables that found their entry.
-    pub memo_hits: u64,
-    /// Look-ups that had to compute it.
-    pub memo_misses: u64,
-    /// Bytes of memo tables now.
-    pub memo_bytes: u64,
-    /// Decisions that found a column of their request.
-    pub column_hits: u64,
-    /// Decisions that had to build one.
-    pub column_misses: u64,
-    /// Bytes of columns now.
-    pub column_bytes: u64,
-    /// Nodes scored anew in columns.
-    pub nodes_scored: u64,
-    /// Times the mix was relearned.
-    pub relearns: u64,
-    /// Times the prices were refreshed.
-    pub price_epochs: u64,
-}
+use crate::units::{ModelId, ModelSet, NodeRef};
+use types::validate_mix;
 
 /// Cluster state, learned mix and scoring in one. Not shared between threads without a lock: every call that decides or
 /// syncs takes `&mut self`.
@@ -110,7 +23,11 @@ pub struct Stats {
 pub struct Kernel {
     config: Config,
     cluster: Cluster,
-    stats: Stats,
+    scorer: Scorer,
+    columns: Columns,
+    memory_floor: MemoryFloor,
+    decisions: u64,
+    scratch: Scratch,
 }
 
 impl Kernel {
@@ -118,7 +35,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::LimitExceeded`] for a memo bound above 16 GiB or too many mix kinds, [`Error::InvalidValue`] for a mix
-    /// kind out of its domain.
+    /// that is given but empty or has a kind out of its domain.
     pub fn new(config: Config) -> Result<Self, Error> {
         if config.memo_bytes > MAX_MEMO_BYTES {
             return Err(Error::limit(
@@ -127,7 +44,20 @@ impl Kernel {
                 MAX_MEMO_BYTES as i128,
             ));
         }
-        Ok(Self { config, cluster: Cluster::new(), stats: Stats::default() })
+        if let MixMode::Fixed(counts) = &config.mix {
+            validate_mix(counts)?;
+        }
+        let half = config.memo_bytes / 2;
+        let mix = config.mix.clone();
+        Ok(Self {
+            scorer: Scorer::new(config.strategy, config.score_cpu_only, mix, half),
+            columns: Columns::new(half),
+            config,
+            cluster: Cluster::new(),
+            memory_floor: MemoryFloor::default(),
+            decisions: 0,
+            scratch: Scratch::default(),
+        })
     }
 
     /// The configuration.
@@ -150,7 +80,7 @@ impl Kernel {
         self.cluster.models().set(names)
     }
 
-    /// Applies changed nodes and writes one reference per upsert; counts the batch's arrival in the learned mix.
+    /// Applies changed nodes and writes one reference per upsert; then counts the batch's arrival in the learned mix.
     ///
     /// # Errors
     /// Any error leaves the kernel and `refs` as they were.
@@ -162,95 +92,58 @@ impl Kernel {
         if let Some(arrival) = &batch.arrival {
             arrival.validate()?;
         }
-        self.cluster.sync(batch, refs)
+        let mut report = self.cluster.sync(batch, refs)?;
+        if let Some(arrival) = &batch.arrival {
+            let before = self.scorer.stranding().stats().arrivals;
+            self.scorer.stranding_mut().observe(arrival);
+            report.arrival_counted = self.scorer.stranding().stats().arrivals != before;
+        }
+        Ok(report)
     }
 
-    /// Counts the pods on nodes as past arrivals (after a restart without a learned state).
-    pub fn learn_from_pods(&mut self) {}
-
-    /// Chooses the best node for a pod: least cost, then the tie hash of seed, node key and `tie_salt`, then node key.
-    ///
-    /// A salt of 0 in every decision is one fixed order of the nodes, a new salt per decision is a random choice of
-    /// equals. `scores`, if given, receives one entry per candidate; for [`Candidates::All`] one per slot
-    /// ([`Cluster::slots`]), indexed by [`NodeRef::index`].
-    ///
-    /// # Errors
-    /// [`Error::InvalidValue`] or [`Error::LimitExceeded`] for the request, [`Error::StaleNode`] or
-    /// [`Error::UnknownNode`] for a candidate, [`Error::BadLength`] for `scores`.
-    pub fn decide(
-        &mut self,
-        pod: &PodRequest,
-        candidates: Candidates<'_>,
-        tie_salt: u64,
-        mut scores: Option<&mut [NodeScore]>,
-    ) -> Result<Decision, Error> {
-        pod.validate()?;
-        let slots: Vec<u32> = match candidates {
-            Candidates::All => (0..self.cluster.slots() as u32).collect(),
-            Candidates::Refs(refs) => refs
-                .iter()
-                .enumerate()
-                .map(|(i, &node)| self.cluster.check_ref(node, || format!("candidates[{i}]")))
-                .collect::<Result<_, _>>()?,
-        };
-        if let Some(scores) = scores.as_deref()
-            && scores.len() != slots.len()
-        {
-            return Err(Error::BadLength {
-                what: "scores",
-                len: scores.len(),
-                expected: slots.len().to_string(),
-            });
-        }
-        self.stats.decisions += 1;
-        let salt = match self.config.strategy {
-            Strategy::Random => mix64(tie_salt ^ mix64(self.stats.decisions)),
-            _ => tie_salt,
-        };
-        let mut decision = Decision { best: None, feasible: 0, score: i64::MIN };
-        let mut best_order = (i64::MAX, u64::MAX, u64::MAX);
-        for (position, &slot) in slots.iter().enumerate() {
-            let slot = slot as usize;
-            let placed = self.place(slot, pod);
-            if let Some(scores) = scores.as_deref_mut() {
-                scores[position] = NodeScore::of(placed);
-            }
-            let Ok(placed) = placed else { continue };
-            decision.feasible += 1;
-            let key = self.cluster.key(slot).0;
-            let order = (placed.cost, mix64(self.config.seed ^ key ^ salt), key);
-            if decision.best.is_none() || order < best_order {
-                best_order = order;
-                decision.best = Some((self.cluster.node_ref(slot), placed.devices));
-                decision.score = -placed.cost;
+    /// Counts the pods on nodes as past arrivals, in the order of node keys and pod uids (after a restart without a
+    /// learned state). Leaves out reservations and pods marked as no sample.
+    pub fn learn_from_pods(&mut self) {
+        let mut nodes: Vec<NodeRef> = self.cluster.nodes().collect();
+        nodes.sort_unstable_by_key(|node| self.cluster.key(node.index as usize));
+        for node in nodes {
+            for pod in self.cluster.pods(node.index as usize) {
+                if pod.no_learn || pod.reservation {
+                    continue;
+                }
+                self.scorer.stranding_mut().observe(&PodRequest {
+                    uid: pod.uid,
+                    cpu: pod.cpu,
+                    memory: pod.memory,
+                    gpu: pod.gpu,
+                    models: pod.models,
+                    priority: pod.priority,
+                    tier: pod.tier,
+                });
             }
         }
-        Ok(decision)
-    }
-
-    fn place(&mut self, slot: usize, pod: &PodRequest) -> Result<Placed, Reason> {
-        if !self.cluster.is_live(slot) {
-            return Err(Reason::NoNode);
-        }
-        let node: NodeView = self.cluster.view_for(slot, pod.uid, pod.priority);
-        filter::feasible(&node, pod)?;
-        score::place(self.config.strategy, &node, pod).ok_or(Reason::InsufficientGpu)
     }
 
     /// Writes the nodes a pod does not fit and why, in slot order; returns how many there are, which may be more than
     /// `out` has room for.
-    pub fn reasons(&self, pod: &PodRequest, out: &mut [(NodeRef, Reason)]) -> usize {
+    pub fn reasons(&self, pod: &PodRequest, out: &mut [NodeReason]) -> usize {
         let mut count = 0;
         for node in self.cluster.nodes() {
             let view = self.cluster.view_for(node.index as usize, pod.uid, pod.priority);
-            if let Err(reason) = filter::feasible(&view, pod) {
+            if let Err(unfit) = filter::check(&view, pod) {
                 if let Some(entry) = out.get_mut(count) {
-                    *entry = (node, reason);
+                    *entry = NodeReason { node, unfit };
                 }
                 count += 1;
             }
         }
         count
+    }
+
+    /// How many nodes take a pod, and what stands in the way on the others.
+    #[must_use]
+    pub fn explain(&self, pod: &PodRequest) -> Explanation {
+        explain(&self.cluster, pod)
     }
 
     /// The cluster state.
@@ -259,28 +152,60 @@ impl Kernel {
         &self.cluster
     }
 
-    /// Idle, fragmented and expected stranded GPU over the cluster.
+    /// Digest of the cluster state: equal for equal nodes and pods, however they were synced.
+    #[must_use]
+    pub fn digest(&self) -> u128 {
+        self.cluster.digest()
+    }
+
+    /// The cluster state in canonical order.
+    #[must_use]
+    pub fn export_state(&self) -> Vec<u8> {
+        self.cluster.canonical_bytes()
+    }
+
+    /// Replaces the cluster state by exported bytes; the learned mix stays.
+    ///
+    /// # Errors
+    /// [`Error::InvalidValue`] or [`Error::LimitExceeded`] naming what is wrong and where; nothing is changed then.
+    pub fn import_state(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.cluster.load_canonical(bytes)
+    }
+
+    /// Idle, fragmented and expected stranded GPU over the cluster. Recomputed on each call.
     #[must_use]
     pub fn fragmentation(&self) -> Fragmentation {
-        let idle =
-            self.cluster.nodes().map(|n| u64::from(self.cluster.idle_milli(n.index as usize)));
-        Fragmentation { idle_milli: idle.sum(), ..Fragmentation::default() }
+        let shapes: Vec<_> =
+            self.cluster.nodes().map(|node| self.cluster.shape(node.index as usize)).collect();
+        let stranding = self.scorer.stranding();
+        Fragmentation {
+            capacity_milli: self.cluster.totals().capacity_milli,
+            idle_milli: self.cluster.totals().idle_milli,
+            fragment_milli: self.scorer.typical_pods().cluster(&shapes).fragment_milli,
+            stranded_milli: shapes
+                .iter()
+                .map(|shape| u64::from(stranding.expected_stranded_milli(shape)))
+                .sum(),
+        }
     }
 
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.stats
-    }
-}
-
-impl NodeScore {
-    fn of(placed: Result<Placed, Reason>) -> Self {
-        match placed {
-            Ok(placed) => Self { score: -placed.cost, devices: placed.devices, reason: 0 },
-            Err(reason) => {
-                Self { score: i64::MIN, devices: DeviceMask::EMPTY, reason: reason as u16 }
-            }
+        let stranding = self.scorer.stranding().stats();
+        Stats {
+            decisions: self.decisions,
+            memo_hits: stranding.memo_hits,
+            memo_misses: stranding.memo_misses,
+            memo_bytes: stranding.memo_bytes as u64,
+            column_hits: self.columns.stats.hits,
+            column_misses: self.columns.stats.misses,
+            column_bytes: self.columns.bytes() as u64,
+            nodes_scored: self.columns.stats.nodes_scored,
+            arrivals: stranding.arrivals,
+            mix_kinds: stranding.mix_kinds as u64,
+            relearns: stranding.relearns,
+            price_epochs: stranding.price_refreshes,
         }
     }
 }

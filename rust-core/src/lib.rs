@@ -8,6 +8,7 @@
 
 pub mod cluster;
 mod error;
+pub mod explain;
 pub mod filter;
 pub mod hash;
 mod kernel;
@@ -19,8 +20,10 @@ pub mod units;
 
 pub use cluster::{Cluster, NodeDelta, PodRecord, SyncBatch, SyncReport};
 pub use error::{Error, ErrorCode};
-pub use filter::Reason;
-pub use kernel::{Candidates, Config, Decision, Fragmentation, Kernel, NodeScore, Stats};
+pub use filter::{Reason, Unfit};
+pub use kernel::{
+    Candidates, Config, Decision, Fragmentation, Kernel, NodeReason, NodeScore, Stats,
+};
 pub use request::{GpuRequest, Kind, PodRequest};
 pub use score::{Placed, Strategy};
 pub use stranding::MixMode;

@@ -30,12 +30,13 @@ impl ChangeLog {
         self.last
     }
 
-    /// The slots changed after number `seen`, repeats included; `None` when the ring no longer holds them all.
+    /// Changes after number `seen` as (number, slot); `None` when the ring no longer holds them all.
     #[inline]
-    pub(crate) fn since(&self, seen: u64) -> Option<impl Iterator<Item = u32> + '_> {
+    pub(crate) fn since(&self, seen: u64) -> Option<impl Iterator<Item = (u64, u32)> + '_> {
         let behind = self.last.saturating_sub(seen);
         (behind <= CAPACITY as u64).then(|| {
-            (self.last - behind..self.last).map(|n| self.ring[(n % CAPACITY as u64) as usize])
+            (self.last - behind..self.last)
+                .map(|n| (n + 1, self.ring[(n % CAPACITY as u64) as usize]))
         })
     }
 }

@@ -69,8 +69,8 @@ pub struct SyncReport {
     pub unchanged: u32,
     /// Nodes that are gone.
     pub removed: u32,
-    /// Milli-GPU held beyond the capacity of devices, over the upserted nodes.
-    pub overcommitted_milli: u64,
+    /// The batch's arrival was a new sample of the mix.
+    pub arrival_counted: bool,
 }
 
 const NEW: u32 = u32::MAX;
@@ -87,7 +87,7 @@ impl Cluster {
     ) -> Result<SyncReport, Error> {
         if refs.len() != batch.upserts.len() {
             return Err(Error::BadLength {
-                what: "refs",
+                what: "refs".into(),
                 len: refs.len(),
                 expected: format!("{}, one per upsert", batch.upserts.len()),
             });
@@ -111,18 +111,19 @@ impl Cluster {
             delta.validate(position, self.models.len())?;
             let (first, count) = (delta.first_pod as usize, delta.pod_count as usize);
             if count > 0 && first != next {
-                return Err(Error::invalid(
-                    format!("upserts[{position}].first_pod of node {}", delta.key),
-                    first,
-                    format!("the pods of the upserts follow each other: expected {next}"),
-                ));
+                return Err(Error::BadLength {
+                    what: format!(
+                        "upserts[{position}].first_pod of node {}: the range before it",
+                        delta.key
+                    ),
+                    len: first,
+                    expected: format!("{next}: the pods of the upserts follow each other"),
+                });
             }
-            let pods = batch.pods.get(next..next + count).ok_or_else(|| {
-                Error::invalid(
-                    format!("upserts[{position}].pod_count of node {}", delta.key),
-                    count,
-                    format!("only {} pods are left in the batch", batch.pods.len() - next),
-                )
+            let pods = batch.pods.get(next..next + count).ok_or_else(|| Error::BadLength {
+                what: format!("pods from {next} on for upserts[{position}], node {},", delta.key),
+                len: batch.pods.len() - next,
+                expected: format!("at least {count}, its pod_count"),
             })?;
             for (offset, pod) in pods.iter().enumerate() {
                 pod.validate(next + offset, delta.gpu_count)?;
@@ -132,7 +133,7 @@ impl Cluster {
         }
         if next != batch.pods.len() {
             return Err(Error::BadLength {
-                what: "pods",
+                what: "pods".into(),
                 len: batch.pods.len(),
                 expected: format!("{next}, the sum of pod_count over the upserts"),
             });
@@ -237,7 +238,6 @@ impl Cluster {
             let pods = &batch.pods
                 [if delta.pod_count == 0 { 0..0 } else { first..first + delta.pod_count as usize }];
             let changed = self.write_slot(slot, delta, pods);
-            report.overcommitted_milli += u64::from(self.overcommitted_milli[index]);
             match (is_new, changed) {
                 (true, _) => report.added += 1,
                 (false, true) => report.changed += 1,
@@ -257,6 +257,7 @@ impl Cluster {
     fn write_slot(&mut self, slot: u32, delta: &NodeDelta, pods: &[PodRecord]) -> bool {
         let index = slot as usize;
         let held = &mut self.pods[index];
+        self.totals.pods = self.totals.pods - held.len() as u64 + pods.len() as u64;
         held.clear();
         held.extend_from_slice(pods);
         if !held.is_sorted_by_key(|pod| pod.uid) {

@@ -1,8 +1,11 @@
 //! The cluster as struct of arrays, indexed by slot. Written by [`Cluster::sync`] only.
 
 mod change_log;
+mod check;
 mod delta;
+mod dump;
 mod levels;
+mod load;
 mod models;
 mod pod;
 mod scratch;
@@ -37,6 +40,7 @@ pub struct Cluster {
     reserved: Vec<u32>,
     changes: ChangeLog,
     scratch: Scratch,
+    totals: ClusterTotals,
     // One entry per slot from here on.
     live: Vec<bool>,
     slot_generation: Vec<u32>,
@@ -53,6 +57,27 @@ pub struct Cluster {
     overcommitted_milli: Vec<u32>,
     classes: Vec<[u16; POD_CLASSES]>,
     pods: Vec<Vec<PodRecord>>,
+}
+
+/// Sums over all nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClusterTotals {
+    /// Pod records.
+    pub pods: u64,
+    /// Milli-GPU of all devices.
+    pub capacity_milli: u64,
+    /// Milli-GPU that no pod holds.
+    pub idle_milli: u64,
+    /// Milli-GPU that pods hold beyond the capacity of their devices.
+    pub overcommitted_milli: u64,
+}
+
+impl ClusterTotals {
+    fn shift(&mut self, from: (u64, u32, u32), to: (u64, u32, u32)) {
+        self.capacity_milli = self.capacity_milli - from.0 + to.0;
+        self.idle_milli = self.idle_milli - u64::from(from.1) + u64::from(to.1);
+        self.overcommitted_milli = self.overcommitted_milli - u64::from(from.2) + u64::from(to.2);
+    }
 }
 
 /// A node as the caller described it, apart from its pods.
@@ -79,6 +104,10 @@ impl Content {
         shares_offered: false,
         capacity: [MilliGpu::ZERO; MAX_GPUS_PER_NODE],
     };
+
+    fn capacity_milli(&self) -> u64 {
+        self.capacity.iter().map(|capacity| u64::from(capacity.get())).sum()
+    }
 
     fn of(delta: &NodeDelta) -> Self {
         Self {
@@ -111,6 +140,7 @@ impl Cluster {
             reserved: Vec::new(),
             changes: ChangeLog::new(),
             scratch: Scratch::default(),
+            totals: ClusterTotals::default(),
             live: Vec::new(),
             slot_generation: Vec::new(),
             key: Vec::new(),
@@ -145,6 +175,12 @@ impl Cluster {
         self.live.len()
     }
 
+    /// Sums over all nodes.
+    #[must_use]
+    pub fn totals(&self) -> ClusterTotals {
+        self.totals
+    }
+
     /// The models seen so far.
     #[must_use]
     pub fn models(&self) -> &ModelTable {
@@ -161,10 +197,16 @@ impl Cluster {
         self.changes.last()
     }
 
-    /// Slots changed after change number `seen` (repeats included); `None` when that is too long ago: then look at every
-    /// slot whose [`version`](Self::version) is above `seen`.
+    /// Slots changed after change number `seen`, each once; `None` when that is too long ago: then look at every slot
+    /// whose [`version`](Self::version) is above `seen`.
     pub fn changed_since(&self, seen: u64) -> Option<impl Iterator<Item = u32> + '_> {
-        self.changes.since(seen)
+        let changes = self.changes.since(seen)?;
+        // Of several changes of a slot the one that is its version stands for all.
+        Some(
+            changes
+                .filter(|&(number, slot)| self.version[slot as usize] == number)
+                .map(|(_, slot)| slot),
+        )
     }
 
     /// Number of the change that made the slot what it is.
@@ -229,6 +271,20 @@ impl Cluster {
     #[must_use]
     pub fn memory_free(&self, slot: usize) -> MemoryBytes {
         self.memory_free[slot]
+    }
+
+    /// Free memory per slot; vacant slots have none.
+    #[inline]
+    #[must_use]
+    pub fn memory_column(&self) -> &[MemoryBytes] {
+        &self.memory_free
+    }
+
+    /// Free CPU of a slot.
+    #[inline]
+    #[must_use]
+    pub fn cpu_free(&self, slot: usize) -> MilliCpu {
+        self.cpu_free[slot]
     }
 
     /// Idle milli-GPU of a slot.
@@ -355,6 +411,7 @@ impl Cluster {
         let index = slot as usize;
         self.slot_of.remove(&self.key[index]);
         self.live[index] = false;
+        self.totals.pods -= self.pods[index].len() as u64;
         self.pods[index].clear();
         self.set_reserved(slot, false);
         let nothing = derive(&Content::VACANT.capacity, 0, [].iter());
@@ -386,6 +443,14 @@ impl Cluster {
     fn write_content(&mut self, slot: u32, content: &Content, derived: &Derived) -> bool {
         let index = slot as usize;
         let before = self.view(index);
+        self.totals.shift(
+            (
+                self.content[index].capacity_milli(),
+                self.idle_milli[index],
+                self.overcommitted_milli[index],
+            ),
+            (content.capacity_milli(), derived.idle_milli, derived.overcommitted_milli),
+        );
         self.content[index] = *content;
         self.free[index] = derived.free;
         self.cpu_free[index] = MilliCpu(content.cpu_reported.0 - derived.reserved_cpu);

@@ -1,6 +1,6 @@
 //! The published baselines in exact integers (scheduling-quality C.7) and two rules of thumb. Cost = -score.
 
-use super::devices::published_choice;
+use super::devices::{divisible_share, published_choice};
 use super::{Placed, Strategy};
 use crate::cluster::{NodeView, pod_class};
 use crate::request::{GpuRequest, PodRequest};
@@ -13,7 +13,12 @@ const MAX_NODE_GPU: i64 = 8_000;
 
 /// Cost of a feasible placement under a strategy that needs the node alone.
 pub(crate) fn place(strategy: Strategy, node: &NodeView, request: &PodRequest) -> Option<Placed> {
-    let devices = published_choice(&node.shape, request.gpu)?;
+    let devices = match (strategy, request.gpu) {
+        (Strategy::WholeCardFirst, GpuRequest::Share { milli }) => {
+            DeviceMask::only(divisible_share(&node.shape, milli)?)
+        }
+        _ => published_choice(&node.shape, request.gpu)?,
+    };
     let score = match strategy {
         Strategy::BestFit => best_fit(node, request),
         Strategy::DotProduct => dot_product(node, request),

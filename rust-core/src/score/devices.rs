@@ -1,6 +1,7 @@
 //! Choice of devices on a chosen node (scheduling-quality C.5).
 
 use crate::cluster::FreeShape;
+use crate::hash::mix64;
 use crate::request::GpuRequest;
 use crate::units::{DeviceMask, MilliGpu};
 
@@ -28,6 +29,15 @@ pub fn tightest_share(shape: &FreeShape, milli: MilliGpu) -> Option<usize> {
     fits.min_by_key(|&(device, &free)| (free, device)).map(|(device, _)| device)
 }
 
+/// A device whose free milli are a multiple of the share, the tightest of them; if there is none, the tightest.
+pub(crate) fn divisible_share(shape: &FreeShape, milli: MilliGpu) -> Option<usize> {
+    let fits = shape.levels().iter().enumerate().filter(|&(_, &free)| free >= milli);
+    let order = |&(device, &free): &(usize, &MilliGpu)| {
+        (!free.get().is_multiple_of(milli.get()), free, device)
+    };
+    fits.min_by_key(order).map(|(device, _)| device)
+}
+
 /// The devices the published baselines use: first whole cards, tightest card for a share, none without GPUs.
 pub(crate) fn published_choice(shape: &FreeShape, gpu: GpuRequest) -> Option<DeviceMask> {
     match gpu {
@@ -35,4 +45,27 @@ pub(crate) fn published_choice(shape: &FreeShape, gpu: GpuRequest) -> Option<Dev
         GpuRequest::Whole { count } => first_whole(shape, count),
         GpuRequest::Share { milli } => tightest_share(shape, milli).map(DeviceMask::only),
     }
+}
+
+/// Devices drawn by `draw` among those that fit: any card for a share, any whole cards.
+pub(crate) fn any_devices(shape: &FreeShape, gpu: GpuRequest, draw: u64) -> Option<DeviceMask> {
+    let mut fitting = DeviceMask::EMPTY;
+    for (device, &free) in shape.levels().iter().enumerate() {
+        if free >= gpu.milli() {
+            fitting = fitting.with(device);
+        }
+    }
+    if fitting.count() < u32::from(gpu.count()) {
+        return None;
+    }
+    let mut chosen = DeviceMask::EMPTY;
+    let mut draw = draw;
+    for _ in 0..gpu.count() {
+        draw = mix64(draw);
+        let nth = (draw % u64::from(fitting.count())) as usize;
+        let device = fitting.iter().nth(nth)?;
+        fitting.0 &= !DeviceMask::only(device).0;
+        chosen = chosen.with(device);
+    }
+    Some(chosen)
 }

@@ -1,7 +1,12 @@
 //! Scoring strategies: what a placement costs and on which devices it goes.
 
 mod baselines;
+mod column;
+mod columns;
 mod devices;
+mod fragments;
+mod scorer;
+mod select;
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +16,11 @@ pub use devices::{first_whole, tightest_share};
 use crate::error::Error;
 use crate::units::DeviceMask;
 
-pub(crate) use baselines::place;
+pub(crate) use column::UNFIT;
+pub(crate) use columns::{Columns, MemoryFloor};
+pub(crate) use devices::any_devices;
+pub(crate) use scorer::Scorer;
+pub(crate) use select::Selection;
 
 /// Where a pod would go on a node, and what that costs; lower is better. Costs of different requests or strategies do
 /// not compare.

@@ -1,0 +1,197 @@
+//! Reads the canonical form back: a captured state replays in a fresh cluster.
+
+use super::dump::{
+    MAGIC, NO_MODEL, NODE_SHARES_OFFERED, POD_FOREIGN, POD_HAS_CHECKPOINT, POD_NO_LEARN,
+    POD_RESERVATION, POD_TERMINATING,
+};
+use super::{Cluster, NodeDelta, PodRecord, SyncBatch};
+use crate::error::Error;
+use crate::limits::{MAX_GPUS_PER_NODE, MAX_MODELS, MAX_NODES, MAX_PODS_PER_NODE};
+use crate::request::GpuRequest;
+use crate::units::{
+    DeviceMask, Generation, MemoryBytes, MilliCpu, MilliGpu, ModelId, ModelSet, NodeKey, NodeRef,
+    PodUid, Priority, Tier,
+};
+
+impl Cluster {
+    /// Replaces all nodes by those of the bytes of [`Cluster::canonical_bytes`]. Node generations are 0 and pods allow
+    /// any model then: both are no part of the state.
+    ///
+    /// # Errors
+    /// [`Error::InvalidValue`] or [`Error::LimitExceeded`] naming what is wrong and where; no node is changed then.
+    pub fn load_canonical(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let mut reader = Reader { bytes, at: 0 };
+        if reader.take::<4>("the magic number")? != MAGIC {
+            return Err(Error::invalid(
+                "state bytes",
+                format!("{:02x?}...", &bytes[..4]),
+                "they do not start with MCS1: give bytes exported by this version",
+            ));
+        }
+        let names = read_models(&mut reader)?;
+        let count = reader.u32("the number of nodes")? as usize;
+        reader.bounded("number of nodes", count, MAX_NODES)?;
+        let (mut upserts, mut pods) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            upserts.push(read_node(&mut reader, names.len(), &mut pods)?);
+        }
+        if reader.at != bytes.len() {
+            return Err(Error::invalid(
+                "state bytes",
+                format!("{} bytes", bytes.len()),
+                format!("the state ends after {}", reader.at),
+            ));
+        }
+        let mut models = Vec::new();
+        for name in names {
+            models.push(self.models_mut().intern(name)?);
+        }
+        for delta in upserts.iter_mut().filter(|delta| delta.model != ModelId::NONE) {
+            delta.model = models[usize::from(delta.model.0)];
+        }
+        let batch = SyncBatch { full: true, upserts: &upserts, pods: &pods, ..Default::default() };
+        self.sync(&batch, &mut vec![NodeRef::NIL; upserts.len()]).map(|_| ())
+    }
+}
+
+fn read_models<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a str>, Error> {
+    let count = usize::from(reader.u8("the number of models")?);
+    reader.bounded("number of models", count, MAX_MODELS)?;
+    let mut names = Vec::with_capacity(count);
+    for _ in 0..count {
+        let length = usize::from(reader.u8("the length of a model name")?);
+        let name = std::str::from_utf8(reader.slice(length, "a model name")?)
+            .map_err(|error| reader.invalid("model name", error, "it must be UTF-8"))?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// The node's model is the position of its name in the bytes.
+fn read_node(
+    reader: &mut Reader<'_>,
+    models: usize,
+    pods: &mut Vec<PodRecord>,
+) -> Result<NodeDelta, Error> {
+    let key = NodeKey(reader.u64("a node key")?);
+    let cpu_free = MilliCpu(reader.i64("free CPU")?);
+    let memory_free = MemoryBytes(reader.i64("free memory")?);
+    let cpu_allocatable = MilliCpu(reader.i64("allocatable CPU")?);
+    let memory_allocatable = MemoryBytes(reader.i64("allocatable memory")?);
+    let [model, flags, gpu_count] = reader.take("a node's model")?;
+    let model = match model {
+        NO_MODEL => ModelId::NONE,
+        rank if usize::from(rank) < models => ModelId(rank),
+        rank => return Err(reader.invalid("model number", rank, "the list of models is shorter")),
+    };
+    reader.bounded("number of devices", usize::from(gpu_count), MAX_GPUS_PER_NODE)?;
+    let mut capacity = [MilliGpu::ZERO; MAX_GPUS_PER_NODE];
+    for device in &mut capacity[..usize::from(gpu_count)] {
+        let milli = reader.u16("a device's capacity")?;
+        *device = MilliGpu::new(milli)
+            .ok_or_else(|| reader.invalid("device capacity", milli, "at most 1000 milli"))?;
+    }
+    let pod_count = reader.u16("the number of pods")?;
+    reader.bounded("number of pods", usize::from(pod_count), MAX_PODS_PER_NODE)?;
+    let first_pod = pods.len() as u32;
+    for _ in 0..pod_count {
+        pods.push(read_pod(reader)?);
+    }
+    Ok(NodeDelta {
+        node: NodeRef::NIL,
+        key,
+        generation: Generation(0),
+        cpu_free,
+        memory_free,
+        cpu_allocatable,
+        memory_allocatable,
+        model,
+        gpu_count,
+        capacity,
+        shares_offered: flags & NODE_SHARES_OFFERED != 0,
+        first_pod,
+        pod_count: u32::from(pod_count),
+    })
+}
+
+fn read_pod(reader: &mut Reader<'_>) -> Result<PodRecord, Error> {
+    let uid = PodUid(u128::from_le_bytes(reader.take("a pod uid")?));
+    let cpu = MilliCpu(reader.i64("a pod's CPU")?);
+    let memory = MemoryBytes(reader.i64("a pod's memory")?);
+    let start_seconds = reader.i64("a pod's start")?;
+    let checkpoint = reader.i64("a pod's checkpoint")?;
+    let priority = Priority(i32::from_le_bytes(reader.take("a pod's priority")?));
+    let milli = reader.u16("a pod's GPU")?;
+    let devices = DeviceMask(reader.u16("a pod's devices")?);
+    let [count, unknown, tier, flags] = reader.take("a pod's flags")?;
+    Ok(PodRecord {
+        uid,
+        priority,
+        tier: Tier::new(tier).ok_or_else(|| reader.invalid("tier", tier, "0, 1 or 2"))?,
+        cpu,
+        memory,
+        gpu: GpuRequest::new(u16::from(count), milli)?,
+        devices,
+        unknown,
+        start_seconds,
+        checkpoint_seconds: (flags & POD_HAS_CHECKPOINT != 0).then_some(checkpoint),
+        terminating: flags & POD_TERMINATING != 0,
+        foreign: flags & POD_FOREIGN != 0,
+        no_learn: flags & POD_NO_LEARN != 0,
+        reservation: flags & POD_RESERVATION != 0,
+        models: ModelSet::ANY,
+    })
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn slice(&mut self, length: usize, what: &str) -> Result<&'a [u8], Error> {
+        let bytes = self.bytes.get(self.at..self.at + length).ok_or_else(|| {
+            self.invalid("state bytes", self.bytes.len(), format!("they end within {what}"))
+        })?;
+        self.at += length;
+        Ok(bytes)
+    }
+
+    fn take<const N: usize>(&mut self, what: &str) -> Result<[u8; N], Error> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.slice(N, what)?);
+        Ok(array)
+    }
+
+    fn u8(&mut self, what: &str) -> Result<u8, Error> {
+        self.take::<1>(what).map(|[byte]| byte)
+    }
+
+    fn u16(&mut self, what: &str) -> Result<u16, Error> {
+        self.take(what).map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self, what: &str) -> Result<u32, Error> {
+        self.take(what).map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self, what: &str) -> Result<u64, Error> {
+        self.take(what).map(u64::from_le_bytes)
+    }
+
+    fn i64(&mut self, what: &str) -> Result<i64, Error> {
+        self.take(what).map(i64::from_le_bytes)
+    }
+
+    fn bounded(&self, what: &str, value: usize, limit: usize) -> Result<(), Error> {
+        if value > limit {
+            let place = format!("{what} (state byte {})", self.at);
+            return Err(Error::limit(place, value as i128, limit as i128));
+        }
+        Ok(())
+    }
+
+    fn invalid(&self, what: &str, value: impl std::fmt::Display, fix: impl Into<String>) -> Error {
+        Error::invalid(format!("{what} (state byte {})", self.at), value, fix)
+    }
+}
