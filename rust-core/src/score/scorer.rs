@@ -22,7 +22,6 @@ pub(crate) struct Scorer {
     /// Relearns of the mix that `fragments` knows of.
     fragments_of: Option<u64>,
     epoch: u64,
-    stranding_epoch: u64,
 }
 
 impl Scorer {
@@ -44,7 +43,6 @@ impl Scorer {
             fragments: Fragments::default(),
             fragments_of: None,
             epoch: 0,
-            stranding_epoch: 0,
         }
     }
 
@@ -66,10 +64,7 @@ impl Scorer {
         match self.strategy {
             Strategy::ExpectedStranding => {
                 self.stranding.refresh_if_due(cluster);
-                if self.stranding_epoch != self.stranding.epoch() {
-                    self.stranding_epoch = self.stranding.epoch();
-                    self.epoch += 1;
-                }
+                self.epoch = u64::from(self.stranding.price_epoch());
             }
             Strategy::Fgd => {
                 let relearns = self.stranding.stats().relearns;
