@@ -203,4 +203,10 @@ impl UidRing {
         }
         true
     }
+
+    /// Oldest first.
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = PodUid> {
+        let len = self.ring.len().max(1);
+        (0..self.ring.len()).map(move |i| self.ring[(self.oldest + i) % len])
+    }
 }

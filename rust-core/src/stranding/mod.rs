@@ -3,13 +3,14 @@
 //! cost of a placement = 10 * 2^16 * [W'(after) - W'(before)] + 32 * sum_m P_m * [U_m(before) - U_m(after)]
 //! (scheduling-quality notes, B.3 to B.5): what will be stranded more, and what scarce places are lost.
 //!
-//! [`mix`] learns what arrives; [`fill`] computes W', [`scarcity`] U and P; [`memo`] remembers both by shape;
+//! [`mix`] learns what arrives and [`learned`] carries that over a restart; [`fill`] computes W', [`scarcity`] U and P; [`memo`] remembers both by shape;
 //! [`totals`] sums U over the cluster; [`fgd`] is the published measure for comparison and reports; [`twin`] computes
 //! everything again from the formulas as an oracle. All numbers are in [`params`].
 
 mod choice;
 pub mod fgd;
 mod fill;
+mod learned;
 mod loss;
 mod memo;
 mod mix;

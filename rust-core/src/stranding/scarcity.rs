@@ -16,6 +16,9 @@ use crate::limits::{CARD_MILLI, MAX_GPUS_PER_NODE};
 use crate::request::GpuRequest;
 use crate::units::MilliCpu;
 
+/// Largest sum of the prices of a mix.
+pub(super) const MAX_PRICE: u64 = (PRICE_RATIO_CAP * PRICE_RATIO_CAP) << PRICE_BITS;
+
 /// Rows are padded to this many classes, so that loops over them have no remainder.
 const LANES: usize = 8;
 
@@ -144,7 +147,12 @@ impl Prices {
                 price(kind.weight, mix.total(), kind.kind.gpu.total_milli(), idle_milli, usable)
             })
             .collect();
-        Self { of_kind, ..Self::default() }
+        Self::known(of_kind)
+    }
+
+    /// Prices computed before.
+    pub(super) fn known(of_kind: Vec<u64>) -> Self {
+        Self { of_kind, low: Vec::new(), high: Vec::new() }
     }
 
     /// Adds up the prices per model class and request class. Once per set of prices, before [`Prices::worth`].

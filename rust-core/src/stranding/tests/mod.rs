@@ -1,5 +1,8 @@
 //! The fast path against its twin, and the rules of the mix.
 
+mod fgd;
+mod mix;
+
 use proptest::prelude::*;
 
 use super::fill::Fills;
