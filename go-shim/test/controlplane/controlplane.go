@@ -165,6 +165,21 @@ func (cp *ControlPlane) WriteKubeconfig(path string, id Identity) error {
 	return clientcmd.WriteToFile(*kubeconfig, path)
 }
 
+// WriteServingCert writes a certificate and key for a server on the loopback address and returns their paths. Clients that
+// use this control plane's RESTConfig trust it.
+func (cp *ControlPlane) WriteServingCert(dir, name string) (certPath, keyPath string, err error) {
+	cert, key, err := cp.authority.issue(certutil.Config{
+		CommonName: name,
+		AltNames:   certutil.AltNames{DNSNames: []string{"localhost"}, IPs: []net.IP{loopback}},
+		Usages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	if err != nil {
+		return "", "", err
+	}
+	certPath, keyPath = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
+	return certPath, keyPath, errors.Join(os.WriteFile(certPath, cert, 0o600), os.WriteFile(keyPath, key, 0o600))
+}
+
 // Stop ends kube-apiserver and etcd and removes everything they wrote. It may be called more than once.
 func (cp *ControlPlane) Stop() error {
 	cp.cancel()
