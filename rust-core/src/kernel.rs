@@ -13,7 +13,7 @@ use crate::filter;
 use crate::limits::MAX_MEMO_BYTES;
 use crate::request::PodRequest;
 use crate::score::{Columns, MemoryFloor, Scorer};
-use crate::stranding::MixMode;
+use crate::stranding::{MixMode, Stranding};
 use crate::units::{ModelId, ModelSet, NodeRef};
 use types::validate_mix;
 
@@ -150,6 +150,12 @@ impl Kernel {
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// The learned mix and its prices.
+    #[must_use]
+    pub fn stranding(&self) -> &Stranding {
+        self.scorer.stranding()
     }
 
     /// Digest of the cluster state: equal for equal nodes and pods, however they were synced.

@@ -280,6 +280,13 @@ impl Cluster {
         &self.memory_free
     }
 
+    /// Whether the node takes shares of a card.
+    #[inline]
+    #[must_use]
+    pub fn shares_offered(&self, slot: usize) -> bool {
+        self.content[slot].shares_offered
+    }
+
     /// Free CPU of a slot.
     #[inline]
     #[must_use]

@@ -1,9 +1,10 @@
 //! Costs of one request on every slot, in blocks with their minimum.
 
 use super::columns::ColumnKey;
-use super::scorer::Scorer;
+use super::scorer::{Epoch, Scorer};
 use crate::cluster::Cluster;
 use crate::request::PodRequest;
+use crate::stranding::Quotes;
 use crate::units::DeviceMask;
 
 /// Slots per block.
@@ -19,7 +20,9 @@ pub(crate) struct Column {
     /// Number of the newest change of the cluster that is in the column.
     seen: u64,
     /// Epoch of the scorer that the costs are of; `None` before the first scoring.
-    epoch: Option<u64>,
+    epoch: Option<Epoch>,
+    /// What the costs are made of, where they change with prices.
+    quotes: Option<Quotes>,
     pub(crate) cost: Vec<i64>,
     pub(crate) devices: Vec<DeviceMask>,
     /// Per block: least cost, and number of slots that fit.
@@ -36,6 +39,7 @@ impl Column {
             used: 0,
             seen: 0,
             epoch: None,
+            quotes: None,
             cost: Vec::new(),
             devices: Vec::new(),
             least: Vec::new(),
@@ -44,9 +48,10 @@ impl Column {
         }
     }
 
-    /// Bytes of a column over this many slots.
-    pub(crate) fn bytes(slots: usize) -> usize {
-        size_of::<Self>() + slots * 10 + slots.div_ceil(BLOCK) * 9 + slots.div_ceil(BLOCK * 64) * 8
+    /// Bytes of a column over this many slots, at `per_slot` bytes each.
+    pub(crate) fn bytes(slots: usize, per_slot: usize) -> usize {
+        let blocks = slots.div_ceil(BLOCK);
+        size_of::<Self>() + slots * per_slot + blocks * 9 + blocks.div_ceil(64) * 8
     }
 
     /// Makes it an empty column of another request.
@@ -62,16 +67,17 @@ impl Column {
         scorer: &mut Scorer,
         request: &PodRequest,
     ) -> u64 {
-        let slots = cluster.slots();
-        let current = self.epoch == Some(scorer.epoch());
-        if current && self.seen == cluster.last_change() {
+        let (slots, epoch) = (cluster.slots(), scorer.epoch());
+        let before = self.epoch.replace(epoch);
+        if before == Some(epoch) && self.seen == cluster.last_change() {
             return 0;
         }
-        self.resize(slots);
+        self.resize(slots, scorer, request);
+        let same_mix = before.is_some_and(|before| before.mix == epoch.mix);
         let behind = cluster.last_change() - self.seen;
         let mut scored = 0;
         match cluster.changed_since(self.seen) {
-            Some(changed) if current && behind <= slots as u64 => {
+            Some(changed) if same_mix && behind <= slots as u64 => {
                 for slot in changed {
                     self.score(cluster, scorer, request, slot as usize);
                     scored += 1;
@@ -79,34 +85,53 @@ impl Column {
             }
             _ => {
                 for slot in 0..slots {
-                    if !current || cluster.version(slot) > self.seen {
+                    if !same_mix || cluster.version(slot) > self.seen {
                         self.score(cluster, scorer, request, slot);
                         scored += 1;
                     }
                 }
             }
         }
-        self.sum_up_dirty();
+        if let Some(quotes) = &mut self.quotes
+            && same_mix
+            && before != Some(epoch)
+        {
+            let stranding = scorer.stranding_mut();
+            quotes.reprice(stranding, cluster, &mut self.cost, &mut self.devices);
+            (0..self.least.len()).for_each(|block| self.sum_up(block));
+        } else {
+            self.sum_up_dirty();
+        }
         self.seen = cluster.last_change();
-        self.epoch = Some(scorer.epoch());
         scored
     }
 
-    fn resize(&mut self, slots: usize) {
+    fn resize(&mut self, slots: usize, scorer: &Scorer, request: &PodRequest) {
         let blocks = slots.div_ceil(BLOCK);
         self.cost.resize(slots, UNFIT);
         self.devices.resize(slots, DeviceMask::EMPTY);
         self.least.resize(blocks, UNFIT);
         self.fits.resize(blocks, 0);
         self.dirty.resize(blocks.div_ceil(64), 0);
+        if !scorer.quotes(request.gpu) {
+            self.quotes = None;
+            return;
+        }
+        match &mut self.quotes {
+            Some(quotes) if *quotes.kind() == self.key.kind => quotes.resize(slots),
+            Some(quotes) => quotes.restart(self.key.kind, slots),
+            None => self.quotes = Some(Quotes::new(self.key.kind, slots)),
+        }
     }
 
     #[inline]
     fn score(&mut self, cluster: &Cluster, scorer: &mut Scorer, request: &PodRequest, slot: usize) {
-        let (cost, devices) = match scorer.place(cluster, slot, request) {
-            Some(placed) => (placed.cost, placed.devices),
-            None => (UNFIT, DeviceMask::EMPTY),
+        let placed = match &mut self.quotes {
+            Some(quotes) => scorer.quote(cluster, slot, request, quotes),
+            None => scorer.place(cluster, slot, request),
         };
+        let (cost, devices) =
+            placed.map_or((UNFIT, DeviceMask::EMPTY), |placed| (placed.cost, placed.devices));
         self.devices[slot] = devices;
         self.set_cost(slot, cost);
     }

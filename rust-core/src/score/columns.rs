@@ -35,7 +35,8 @@ pub(crate) struct Columns {
     position: HashMap<ColumnKey, usize, MixBuild>,
     budget_bytes: usize,
     clock: u64,
-    slots: usize,
+    /// Bytes of one column.
+    column_bytes: usize,
     pub(crate) stats: ColumnStats,
 }
 
@@ -47,14 +48,14 @@ impl Columns {
             position: HashMap::default(),
             budget_bytes,
             clock: 0,
-            slots: 0,
+            column_bytes: 1,
             stats: ColumnStats::default(),
         }
     }
 
     /// Bytes of all columns.
     pub(crate) fn bytes(&self) -> usize {
-        self.columns.len() * Column::bytes(self.slots)
+        self.columns.len() * self.column_bytes
     }
 
     /// Brings the column of a request up to date and returns its position, good until the next call.
@@ -65,7 +66,7 @@ impl Columns {
         request: &PodRequest,
     ) -> usize {
         self.clock += 1;
-        self.slots = cluster.slots();
+        self.column_bytes = Column::bytes(cluster.slots(), scorer.column_slot_bytes());
         let key = ColumnKey { kind: request.kind(), memory: scorer.memory_in_cost(request) };
         let position = match self.position.get(&key) {
             Some(&position) => {
@@ -94,7 +95,7 @@ impl Columns {
     }
 
     fn insert(&mut self, key: ColumnKey) -> usize {
-        let room = (self.budget_bytes / Column::bytes(self.slots)).max(1);
+        let room = (self.budget_bytes / self.column_bytes).max(1);
         while self.columns.len() > room {
             let oldest = self.oldest();
             self.position.remove(&self.columns[oldest].key);

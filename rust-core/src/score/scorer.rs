@@ -7,8 +7,18 @@ use crate::cluster::{Cluster, NodeView};
 use crate::filter::cpu_fits;
 use crate::request::{GpuRequest, PodRequest};
 use crate::stranding::fgd::TypicalPods;
-use crate::stranding::{MixMode, Stranding};
+use crate::stranding::{MixMode, Quotes, Stranding};
 use crate::units::{DeviceMask, MemoryBytes};
+
+/// Bytes per slot of [`Quotes`].
+const QUOTE_BYTES: usize = 33;
+
+/// Costs of another `mix` are void; costs of other `prices` can be had from quotes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Epoch {
+    pub(crate) mix: u64,
+    pub(crate) prices: u64,
+}
 
 /// The scoring rule with what it has learned.
 #[derive(Debug)]
@@ -21,7 +31,6 @@ pub(crate) struct Scorer {
     fragments: Fragments,
     /// Relearns of the mix that `fragments` knows of.
     fragments_of: Option<u64>,
-    epoch: u64,
 }
 
 impl Scorer {
@@ -42,7 +51,6 @@ impl Scorer {
             stranding: Stranding::new(mix, memo_bytes),
             fragments: Fragments::default(),
             fragments_of: None,
-            epoch: 0,
         }
     }
 
@@ -62,25 +70,38 @@ impl Scorer {
     /// Brings mix and prices up to date. Call before a decision.
     pub(crate) fn refresh(&mut self, cluster: &Cluster) {
         match self.strategy {
-            Strategy::ExpectedStranding => {
-                self.stranding.refresh_if_due(cluster);
-                self.epoch = u64::from(self.stranding.price_epoch());
-            }
+            Strategy::ExpectedStranding => self.stranding.refresh_if_due(cluster),
             Strategy::Fgd => {
                 let relearns = self.stranding.stats().relearns;
                 if self.fragments_of != Some(relearns) {
                     self.fragments_of = Some(relearns);
                     self.fragments = Fragments::new(&self.typical_pods());
-                    self.epoch += 1;
                 }
             }
             _ => {}
         }
     }
 
-    /// Changes whenever a cost may have changed for reasons other than the node's own content.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch
+    /// What costs are computed with, the nodes aside.
+    pub(crate) fn epoch(&self) -> Epoch {
+        match self.strategy {
+            Strategy::ExpectedStranding => Epoch {
+                mix: u64::from(self.stranding.mix_epoch()),
+                prices: u64::from(self.stranding.price_epoch()),
+            },
+            _ => Epoch { mix: self.fragments_of.unwrap_or(0), prices: 0 },
+        }
+    }
+
+    /// Whether costs of the request change with prices alone, so that its column should hold quotes.
+    pub(crate) fn quotes(&self, gpu: GpuRequest) -> bool {
+        self.strategy == Strategy::ExpectedStranding && (self.score_cpu_only || !gpu.is_none())
+    }
+
+    /// Bytes per slot of a column.
+    pub(crate) fn column_slot_bytes(&self) -> usize {
+        let costs = size_of::<i64>() + size_of::<DeviceMask>();
+        if self.strategy == Strategy::ExpectedStranding { costs + QUOTE_BYTES } else { costs }
     }
 
     /// What a cost depends on beside the kind.
@@ -103,6 +124,23 @@ impl Scorer {
             return None;
         }
         self.place_on(&cluster.view(slot), request)
+    }
+
+    /// As [`Scorer::place`], with the prices left open in `quotes`.
+    #[inline]
+    pub(crate) fn quote(
+        &mut self,
+        cluster: &Cluster,
+        slot: usize,
+        request: &PodRequest,
+        quotes: &mut Quotes,
+    ) -> Option<Placed> {
+        let share = matches!(request.gpu, GpuRequest::Share { .. });
+        if !cluster.is_live(slot) || (share && !cluster.shares_offered(slot)) {
+            quotes.clear(slot);
+            return None;
+        }
+        quotes.set(slot, &mut self.stranding, &cluster.shape(slot))
     }
 
     /// As [`Scorer::place`], on a view.
