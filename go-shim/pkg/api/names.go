@@ -21,6 +21,44 @@ const (
 	LabelGPUMemory = "nvidia.com/gpu.memory"
 )
 
+// Tiers and scheduling classes of pods.
+const (
+	// LabelTier, on a Pod, names its tier: one of the Tier constants. Without it the PriorityClass decides, and without
+	// one of ours the pod is batch.
+	LabelTier = "mortise.dev/tier"
+
+	TierInference = "inference"
+	TierTraining  = "training"
+	TierBatch     = "batch"
+
+	PriorityClassInference = "mortise-inference"
+	PriorityClassTraining  = "mortise-training"
+	PriorityClassBatch     = "mortise-batch"
+)
+
+// Annotations of training pods.
+const (
+	// AnnotationLastCheckpoint is the time (RFC 3339) of the pod's last durable checkpoint.
+	AnnotationLastCheckpoint = "mortise.dev/last-checkpoint"
+	// AnnotationVolcanoLastCheckpoint is read as well where AnnotationLastCheckpoint is absent.
+	AnnotationVolcanoLastCheckpoint = "volcano.sh/last-checkpoint-time"
+)
+
+// Requests of other GPU stacks that Mortise does not schedule by itself: it refuses such a pod with a reason instead of
+// taking it for one without GPUs.
+var (
+	// ForeignShareAnnotations ask for a share of a card.
+	ForeignShareAnnotations = []string{"gpu-fraction", "gpu-memory"}
+	// ForeignShareResources are counted by a scheduler of their own and advertised by no node.
+	ForeignShareResources = []string{"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
+)
+
+// ResourceMIGPrefix begins the name of a resource of MIG slices, such as nvidia.com/mig-1g.10gb.
+const ResourceMIGPrefix = "nvidia.com/mig-"
+
+// ResourceGPUShared counts time-sliced replicas of cards, where the device plugin renames them.
+const ResourceGPUShared = "nvidia.com/gpu.shared"
+
 // Annotations.
 const (
 	// AnnotationGPUInventory, on a Node in enforced mode, lists its cards: a JSON array of InventoryDevice.

@@ -42,6 +42,22 @@ func (b *Batch) PodCount() int { return len(b.pods.items) }
 // RemovalCount is how many removals were added.
 func (b *Batch) RemovalCount() int { return len(b.removals.items) }
 
+// NodeWithPods is a node of a batch.
+type NodeWithPods struct {
+	Node NodeDelta
+	Pods []PodRecord
+}
+
+// Copy returns the added nodes with their pods.
+func (b *Batch) Copy() []NodeWithPods {
+	out := make([]NodeWithPods, len(b.nodes.items))
+	for i, node := range b.nodes.items {
+		pods := b.pods.items[node.FirstPod : node.FirstPod+node.PodCount]
+		out[i] = NodeWithPods{Node: node, Pods: append([]PodRecord(nil), pods...)}
+	}
+	return out
+}
+
 // Refs are the references of the added nodes, in order, after a successful Sync and until the next Reset.
 func (b *Batch) Refs() []NodeRef { return b.refs.items }
 

@@ -1,0 +1,188 @@
+package snapshot
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"mortise.dev/mortise/go-shim/pkg/api"
+	"mortise.dev/mortise/go-shim/pkg/native"
+)
+
+// Mode says who chooses a node's cards.
+type Mode uint8
+
+const (
+	// ModeCounts: the kubelet chooses; cards are counted, not known.
+	ModeCounts Mode = iota
+	// ModeEnforced: the scheduler chooses; the node advertises api.ResourceGPUPercent and lists its cards.
+	ModeEnforced
+	// ModeUntracked: the node has more cards than the kernel knows (time-sliced replicas, as a rule). Kubernetes
+	// counts them, and the node is neither refused nor ranked.
+	ModeUntracked
+)
+
+// nodeFacts is what a Node object says about cards. It is immutable, and made anew when the object changes.
+type nodeFacts struct {
+	mode    Mode
+	problem string // ModeEnforced: why no GPU pod can be placed; "" if all is well
+	model   string // "" without cards
+	// inventoryModel is the one model of the inventory's cards; "" if they differ.
+	inventoryModel string
+	uuids          []string
+	capacity       [native.MaxGPUsPerNode]uint16
+	count          int    // cards, healthy or not
+	source         string // ModeEnforced: the annotation that the cards were read from
+	// allocations are the cards that the node side gave to pods, by pod UID; nil if it does not report them.
+	allocations map[string]api.PodAllocation
+}
+
+// readNode reads a Node object; before is what an earlier object of the node said, or nil.
+func readNode(node *v1.Node, before *nodeFacts) *nodeFacts {
+	f := &nodeFacts{}
+	if advertises(node, api.ResourceGPUPercent) {
+		f.mode = ModeEnforced
+		if err := f.readEnforced(node, before); err != nil {
+			f.problem = err.Error()
+			f.uuids, f.count, f.capacity = nil, 0, [native.MaxGPUsPerNode]uint16{}
+		}
+	} else {
+		f.readCounts(node)
+	}
+	if f.count > 0 {
+		if product := node.Labels[api.LabelGPUProduct]; product != "" {
+			f.model = product
+		}
+		if f.model == "" || len(f.model) > native.MaxModelNameBytes {
+			f.model = "unknown"
+		}
+	}
+	return f
+}
+
+// advertises looks at the capacity too: the node side withdraws units of cards in use from allocatable, down to none.
+// A resource left over from a device plugin that is gone is zero in both.
+func advertises(node *v1.Node, name v1.ResourceName) bool {
+	capacity, allocatable := node.Status.Capacity[name], node.Status.Allocatable[name]
+	return capacity.Sign() > 0 || allocatable.Sign() > 0
+}
+
+func (f *nodeFacts) readCounts(node *v1.Node) {
+	cards := node.Status.Allocatable[api.ResourceGPU]
+	switch n := cards.Value(); {
+	case n <= 0:
+	case n > native.MaxGPUsPerNode:
+		f.mode = ModeUntracked
+	default:
+		f.count = int(n)
+		for i := range f.count {
+			f.capacity[i] = native.MilliPerGPU
+		}
+	}
+}
+
+func (f *nodeFacts) readEnforced(node *v1.Node, before *nodeFacts) error {
+	if err := f.readCards(node.Annotations[api.AnnotationGPUInventory], before); err != nil {
+		return fmt.Errorf("annotation %s: %w", api.AnnotationGPUInventory, err)
+	}
+	value, reported := node.Annotations[api.AnnotationGPUAllocation]
+	if !reported {
+		return nil
+	}
+	var allocations []api.PodAllocation
+	if err := json.Unmarshal([]byte(value), &allocations); err != nil {
+		return fmt.Errorf("annotation %s: %w", api.AnnotationGPUAllocation, err)
+	}
+	f.allocations = make(map[string]api.PodAllocation, len(allocations))
+	for _, a := range allocations {
+		if a.PodUID == "" || a.Percent < 0 || a.Percent >= api.GPUPercentPerCard || len(a.Devices) == 0 ||
+			len(a.Devices) > native.MaxGPUsPerNode || (a.Percent > 0 && len(a.Devices) != 1) {
+			return fmt.Errorf("annotation %s: entry %+v is not an allocation of whole cards or of one share",
+				api.AnnotationGPUAllocation, a)
+		}
+		f.allocations[a.PodUID] = a
+	}
+	return nil
+}
+
+func (f *nodeFacts) readCards(inventory string, before *nodeFacts) error {
+	if before != nil && before.problem == "" && before.source != "" && before.source == inventory {
+		f.uuids, f.capacity, f.count = before.uuids, before.capacity, before.count
+		f.model, f.source = before.inventoryModel, inventory
+		f.inventoryModel = f.model
+		return nil
+	}
+	devices, err := parseInventory(inventory)
+	if err != nil {
+		return err
+	}
+	f.count, f.source = len(devices), inventory
+	for i, device := range devices {
+		f.uuids = append(f.uuids, device.UUID)
+		if device.Healthy {
+			f.capacity[i] = native.MilliPerGPU
+		}
+		if i == 0 {
+			f.inventoryModel = device.Model
+		} else if device.Model != f.inventoryModel {
+			f.inventoryModel = ""
+		}
+	}
+	f.model = f.inventoryModel
+	return nil
+}
+
+// parseInventory returns the cards in the order of their index. Device numbers in the kernel are positions in it; what
+// is stored anywhere else is the UUID.
+func parseInventory(value string) ([]api.InventoryDevice, error) {
+	if value == "" {
+		return nil, fmt.Errorf("is missing, although the node advertises %s", api.ResourceGPUPercent)
+	}
+	var devices []api.InventoryDevice
+	if err := json.Unmarshal([]byte(value), &devices); err != nil {
+		return nil, err
+	}
+	if len(devices) > native.MaxGPUsPerNode {
+		return nil, fmt.Errorf("lists %d cards, but at most %d are supported", len(devices), native.MaxGPUsPerNode)
+	}
+	seen := make(map[string]bool, len(devices))
+	slices.SortFunc(devices, func(a, b api.InventoryDevice) int { return cmp.Compare(a.Index, b.Index) })
+	for i, d := range devices {
+		switch {
+		case d.UUID == "":
+			return nil, fmt.Errorf("card with index %d has no uuid", d.Index)
+		case seen[d.UUID]:
+			return nil, fmt.Errorf("card %q is listed twice", d.UUID)
+		case d.Index < 0 || (i > 0 && d.Index == devices[i-1].Index):
+			return nil, fmt.Errorf("card %q has index %d, which is negative or taken by another card", d.UUID, d.Index)
+		}
+		seen[d.UUID] = true
+	}
+	return devices, nil
+}
+
+// mask turns UUIDs into device bits; missing counts those that the inventory does not list.
+func (f *nodeFacts) mask(uuids []string) (mask uint16, missing int) {
+	for _, uuid := range uuids {
+		if i := slices.Index(f.uuids, uuid); i >= 0 {
+			mask |= 1 << i
+		} else {
+			missing++
+		}
+	}
+	return mask, missing
+}
+
+// names turns device bits into UUIDs.
+func (f *nodeFacts) names(mask uint16) []string {
+	var out []string
+	for i, uuid := range f.uuids {
+		if mask&(1<<i) != 0 {
+			out = append(out, uuid)
+		}
+	}
+	return out
+}
