@@ -67,7 +67,16 @@ var (
 var state = &stateCollector{}
 var registerState sync.Once
 
-// SetSource makes the state metrics speak of source; nil for none.
+// DropSource makes the state metrics stop speaking of source.
+func DropSource(source Source) {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if state.source == source {
+		state.source = nil
+	}
+}
+
+// SetSource makes the state metrics speak of source.
 func SetSource(source Source) {
 	registerState.Do(func() { legacyregistry.CustomMustRegister(state) })
 	state.mu.Lock()
