@@ -85,7 +85,7 @@ func (o *options) command() *cobra.Command {
 	flags.Float64Var(&o.load, "load", 1.3, "GPU demand over GPU capacity to which the openb trace is resampled; 0 takes it as it is")
 	flags.StringSliceVar(&o.runs, "runs", []string{runMortise, runStock}, "runs to make: mortise, stock")
 	flags.StringVar(&o.scheduler, "scheduler", beside, "kube-scheduler binary")
-	flags.StringVar(&o.schedulerConfig, "scheduler-config", "deploy/scheduler-config.yaml", "KubeSchedulerConfiguration with the profiles of the runs")
+	flags.StringVar(&o.schedulerConfig, "scheduler-config", "deploy/demo-scheduler-config.yaml", "KubeSchedulerConfiguration with the profiles of the runs")
 	flags.StringVar(&o.outDir, "out", "target/demo", "directory for summary.json and logs")
 	flags.IntVar(&o.outstanding, "outstanding", 64, "pods that may be undecided at a time; 1 submits strictly one after another, more may let neighbours change places")
 	return cmd
