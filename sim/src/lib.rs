@@ -1,0 +1,8 @@
+//! Packing experiments on the Mortise kernel: traces, the published arrival sequence, runs, means and reports.
+
+pub mod columns;
+pub mod output;
+pub mod pack;
+pub mod published;
+pub mod sequence;
+pub mod trace;
