@@ -20,7 +20,8 @@ pub use pod::PodRecord;
 pub use view::{FreeShape, NodeView};
 
 use change_log::ChangeLog;
-use levels::{Derived, derive};
+use levels::Derived;
+pub(crate) use levels::derive;
 use scratch::Scratch;
 
 use crate::error::Error;
@@ -287,11 +288,32 @@ impl Cluster {
         self.content[slot].shares_offered
     }
 
-    /// Free CPU of a slot.
+    /// Free CPU of a slot; reservations are held.
     #[inline]
     #[must_use]
     pub fn cpu_free(&self, slot: usize) -> MilliCpu {
         self.cpu_free[slot]
+    }
+
+    /// Number of devices of a slot.
+    #[inline]
+    #[must_use]
+    pub fn gpu_count(&self, slot: usize) -> u8 {
+        self.content[slot].gpu_count
+    }
+
+    /// GPU model of a slot.
+    #[inline]
+    #[must_use]
+    pub fn model(&self, slot: usize) -> ModelId {
+        self.content[slot].model
+    }
+
+    /// Size of each device of a slot.
+    #[inline]
+    #[must_use]
+    pub fn capacity(&self, slot: usize) -> &DeviceLevels {
+        &self.content[slot].capacity
     }
 
     /// Idle milli-GPU of a slot.
