@@ -10,6 +10,8 @@
 //! an intersection, and a fill costs a few instructions per *placed* pod. Word i of a set covers the 64 steps from
 //! 32 i on, so the 30 steps that matter from any position lie in one word.
 
+use std::ops::RangeInclusive;
+
 use super::mix::Mix;
 use super::models::ModelClasses;
 use super::params::{FILL_STREAMS, LOOK_AHEAD, MISS_LIMIT, STREAM_STEPS};
@@ -31,6 +33,15 @@ struct Ask {
     share: u16,
     /// Whole cards.
     whole: u16,
+}
+
+/// W' of a shape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Waste {
+    /// Idle milli-GPU left over, summed over all streams; at most 32 x 16,000.
+    pub(super) milli: u32,
+    /// With any free CPU in this range all fills take the same course.
+    pub(super) cpu: RangeInclusive<i32>,
 }
 
 /// Precomputed streams of one mix.
@@ -142,21 +153,22 @@ impl Fills {
         self.asks.push(asks);
     }
 
-    /// W': idle milli-GPU left over, summed over all streams; at most 32 x 16,000.
-    pub(super) fn waste(&self, shape: &Shape) -> u32 {
+    /// W' of a shape, and the range of free CPU over which it stays the same for these devices.
+    pub(super) fn waste(&self, shape: &Shape) -> Waste {
         let idle = shape.idle();
         if idle == 0 || self.asks.is_empty() {
-            return idle * FILL_STREAMS as u32;
+            return Waste { milli: idle * FILL_STREAMS as u32, cpu: 0..=i32::MAX };
         }
-        let whole = shape.whole();
-        let mut start = Devices { shares: [0; MAX_GPUS_PER_NODE], len: 0, whole: whole as u16 };
-        for &level in shape.levels[whole..].iter().take_while(|&&level| level > 0) {
-            start.push(level);
-        }
+        let start = Devices::of(shape);
         let cpu_rank = self.cpu_rank(shape.cpu, self.cpus.len());
-        (0..FILL_STREAMS).map(|stream| self.fill(stream, shape, start, cpu_rank, idle)).sum()
+        let mut range = (0, i32::MAX);
+        let milli = (0..FILL_STREAMS)
+            .map(|stream| self.fill(stream, shape, start, cpu_rank, idle, &mut range))
+            .sum();
+        Waste { milli, cpu: range.0..=range.1 }
     }
 
+    /// Idle milli-GPU after one fill. Narrows `range` to the free CPU that leads to the same draws.
     fn fill(
         &self,
         stream: usize,
@@ -164,6 +176,7 @@ impl Fills {
         mut devices: Devices,
         mut cpu_rank: usize,
         mut idle: u32,
+        range: &mut (i32, i32),
     ) -> u32 {
         let first = stream * self.rows_per_stream;
         let rows = &self.rows[first..first + self.rows_per_stream];
@@ -176,17 +189,30 @@ impl Fills {
         let mut end = MISS_LIMIT as usize;
         loop {
             let (word, shift) = (step / LOOK_AHEAD % WORDS, step % LOOK_AHEAD);
-            let by_cpu = rows[cpu_rank][word] >> shift & ((1 << (end - step)) - 1);
-            let hits = fits[word] >> shift & allowed[word] >> shift & by_cpu;
+            let window = (1 << (end - step)) - 1;
+            let by_cpu = rows[cpu_rank][word] >> shift;
+            let by_gpu = (fits[word] & allowed[word]) >> shift & window;
+            let hits = by_gpu & by_cpu;
+            let before_hit = (hits & hits.wrapping_neg()).wrapping_sub(1);
+            let wants = takes[word] >> shift & before_hit;
+            let takers = wants & by_cpu;
+            let event = if hits == 0 || takers == 0 { hits } else { takers };
+            let before_event = (event & event.wrapping_neg()).wrapping_sub(1);
+            // With more CPU one of these would have come first.
+            let wants = if hits == 0 { 0 } else { wants };
+            let short = (by_gpu | wants) & !by_cpu & before_event;
+            if short != 0
+                && let Some(enough) = (shape.cpu - cpu).checked_add(least_cpu(asks, step, short))
+            {
+                range.1 = range.1.min(enough - 1);
+            }
             if hits == 0 {
                 return idle;
             }
-            let before_hit = (hits & hits.wrapping_neg()) - 1;
-            let takers = takes[word] >> shift & by_cpu & before_hit;
-            let event = if takers == 0 { hits } else { takers };
             step += event.trailing_zeros() as usize + 1;
             let ask = asks[(step - 1) % STREAM_STEPS];
             cpu -= ask.cpu;
+            range.0 = range.0.max(shape.cpu - cpu);
             cpu_rank = self.cpu_rank(cpu, cpu_rank);
             if takers != 0 {
                 continue;
@@ -234,6 +260,15 @@ struct Devices {
 }
 
 impl Devices {
+    fn of(shape: &Shape) -> Self {
+        let whole = shape.whole();
+        let mut devices = Self { shares: [0; MAX_GPUS_PER_NODE], len: 0, whole: whole as u16 };
+        for &level in shape.levels[whole..].iter().take_while(|&&level| level > 0) {
+            devices.push(level);
+        }
+        devices
+    }
+
     fn push(&mut self, level: u16) {
         self.shares[usize::from(self.len)] = level;
         self.len += 1;
@@ -272,6 +307,17 @@ fn insert(steps: &mut Steps, step: usize) {
     let (word, bit) = (step / LOOK_AHEAD, step % LOOK_AHEAD);
     steps[word] |= 1 << bit;
     steps[(word + WORDS - 1) % WORDS] |= 1 << (bit + LOOK_AHEAD);
+}
+
+/// The least CPU that any of `steps`, counted from `step`, asks for.
+fn least_cpu(asks: &[Ask; STREAM_STEPS], step: usize, mut steps: u64) -> i32 {
+    let mut least = i32::MAX;
+    while steps != 0 {
+        let next = step + steps.trailing_zeros() as usize;
+        least = least.min(asks[next % STREAM_STEPS].cpu);
+        steps &= steps - 1;
+    }
+    least
 }
 
 /// Number of elements of `sorted` that are not above `value`.

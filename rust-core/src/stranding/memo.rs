@@ -1,20 +1,33 @@
-//! A bounded table of values by free shape. What it holds never changes an answer, only how long it takes.
+//! A bounded table of W' by free shape. What it holds never changes an answer, only how long it takes.
+//!
+//! W' is constant over ranges of free CPU, and where CPU is plentiful that range has no upper end: nodes whose free CPU
+//! differs share entries. An entry is found by devices, model class and a band of CPU about as wide as its range.
 
-use std::hash::{Hash, Hasher};
+use std::hash::Hasher;
 
+use super::fill::Waste;
 use super::shape::Shape;
 use crate::hash::MixHasher;
+use crate::limits::MAX_GPUS_PER_NODE;
 
 const WAYS: usize = 4;
 const FIRST_SETS: usize = 1 << 10;
+/// Band of the ranges without an upper end.
+const PLENTY: u32 = u32::MAX;
+/// Bands per power of two of CPU, as binary digits: each range uses the widest bands that are not wider than it, or
+/// the narrowest.
+const BAND_DIGITS: [u32; 3] = [3, 6, 9];
 
-/// W' of a free shape.
 #[derive(Clone, Copy, Default, Debug)]
 struct Entry {
-    shape: Shape,
+    levels: [u16; MAX_GPUS_PER_NODE],
+    band: u32,
+    least_cpu: i32,
+    most_cpu: i32,
+    waste: u32,
     /// Mix that `waste` belongs to; 0 for an unused entry.
     mix: u32,
-    waste: u32,
+    class: u8,
 }
 
 /// Set-associative table: grows by doubling up to its bound, then the oldest entry of a full set goes.
@@ -29,7 +42,7 @@ pub(super) struct Memo {
 }
 
 impl Memo {
-    /// At most `bytes` (but room for a thousand sets at least).
+    /// At most `bytes`, but one set at least.
     pub(super) fn new(bytes: usize) -> Self {
         let sets = bytes / (size_of::<[Entry; WAYS]>() + 1);
         let max_sets = if sets == 0 { 1 } else { 1 << sets.ilog2() };
@@ -52,25 +65,54 @@ impl Memo {
     /// W' of `shape` under the mix with stamp `mix`, if it is known.
     #[inline]
     pub(super) fn get(&mut self, shape: &Shape, mix: u32) -> Option<u32> {
-        let set = &self.sets[self.set_of(shape)];
-        let found = set.iter().find(|entry| entry.mix == mix && entry.shape == *shape);
+        let devices = hash_devices(&shape.levels, shape.class);
+        let mut found = self.find(shape, mix, devices, PLENTY);
+        for digits in BAND_DIGITS {
+            found = found.or_else(|| self.find(shape, mix, devices, band(shape.cpu, digits)));
+        }
         match found {
             Some(_) => self.hits += 1,
             None => self.misses += 1,
         }
-        found.map(|entry| entry.waste)
+        found
+    }
+
+    #[inline]
+    fn find(&self, shape: &Shape, mix: u32, devices: u64, band: u32) -> Option<u32> {
+        let fits = |entry: &&Entry| {
+            entry.band == band
+                && entry.mix == mix
+                && entry.least_cpu <= shape.cpu
+                && shape.cpu <= entry.most_cpu
+                && entry.class == shape.class
+                && entry.levels == shape.levels
+        };
+        self.sets[self.set_of(devices, band)].iter().find(fits).map(|entry| entry.waste)
     }
 
     /// Remembers a value that [`Memo::get`] did not find. Stamps of mixes start at 1 and only rise.
-    pub(super) fn insert(&mut self, shape: &Shape, mix: u32, waste: u32) {
+    pub(super) fn insert(&mut self, shape: &Shape, mix: u32, waste: &Waste) {
         if self.used > self.sets.len() * WAYS / 2 && self.sets.len() < self.max_sets {
             self.grow(mix);
         }
-        self.put(Entry { shape: *shape, mix, waste });
+        let (&least_cpu, &most_cpu) = (waste.cpu.start(), waste.cpu.end());
+        let width = (most_cpu - least_cpu).cast_unsigned();
+        let narrow = |digits: &u32| shape.cpu.cast_unsigned() >> digits <= width;
+        let digits = BAND_DIGITS.into_iter().find(narrow).unwrap_or(BAND_DIGITS[2]);
+        let band = if most_cpu == i32::MAX { PLENTY } else { band(shape.cpu, digits) };
+        self.put(Entry {
+            levels: shape.levels,
+            band,
+            least_cpu,
+            most_cpu,
+            waste: waste.milli,
+            mix,
+            class: shape.class,
+        });
     }
 
     fn put(&mut self, entry: Entry) {
-        let set = self.set_of(&entry.shape);
+        let set = self.set_of(hash_devices(&entry.levels, entry.class), entry.band);
         let way = usize::from(self.next[set]);
         self.next[set] = (self.next[set] + 1) % WAYS as u8;
         self.used += usize::from(self.sets[set][way].mix == 0);
@@ -87,13 +129,25 @@ impl Memo {
         }
     }
 
-    fn set_of(&self, shape: &Shape) -> usize {
+    fn set_of(&self, devices: u64, band: u32) -> usize {
         let mut hasher = MixHasher::default();
-        for levels in shape.levels.chunks_exact(4) {
-            let word = levels.iter().fold(0u64, |word, &level| word << 16 | u64::from(level));
-            hasher.write_u64(word);
-        }
-        (u64::from(shape.cpu.cast_unsigned()) << 8 | u64::from(shape.class)).hash(&mut hasher);
+        hasher.write_u64(devices ^ u64::from(band));
         hasher.finish() as usize & (self.sets.len() - 1)
     }
+}
+
+fn hash_devices(levels: &[u16; MAX_GPUS_PER_NODE], class: u8) -> u64 {
+    let mut hash = u64::from(class);
+    for levels in levels.chunks_exact(4) {
+        let word = levels.iter().fold(0u64, |word, &level| word << 16 | u64::from(level));
+        hash = (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    hash
+}
+
+/// Exponent and leading digits of a CPU figure, told apart from those with another number of digits.
+fn band(cpu: i32, digits: u32) -> u32 {
+    let cpu = cpu.cast_unsigned().max(1 << digits);
+    let exponent = cpu.ilog2();
+    digits << 24 | exponent << digits | (cpu >> (exponent - digits)) & ((1 << digits) - 1)
 }

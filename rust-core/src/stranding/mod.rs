@@ -229,8 +229,8 @@ impl Stranding {
             return waste;
         }
         let waste = self.fills.waste(shape);
-        self.memo.insert(shape, self.mix_stamp, waste);
-        waste
+        self.memo.insert(shape, self.mix_stamp, &waste);
+        waste.milli
     }
 
     /// sum P_m U_m of a shape.
@@ -242,7 +242,7 @@ impl Stranding {
     /// W: milli-GPU of a node that the mix is expected to strand, rounded down. All idle GPU while nothing is known.
     #[must_use]
     pub fn expected_stranded_milli(&self, free: &FreeShape) -> u32 {
-        self.fills.waste(&self.shape_of(free)) / FILL_STREAMS as u32
+        self.fills.waste(&self.shape_of(free)).milli / FILL_STREAMS as u32
     }
 
     /// Counters.

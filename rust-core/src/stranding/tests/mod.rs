@@ -135,13 +135,28 @@ pub(super) fn any_mix() -> impl Strategy<Value = Vec<(Kind, u64)>> {
 
 proptest! {
     #[test]
-    fn fills_match_the_twin(counts in any_mix(), nodes in prop::collection::vec(any_node(), 1..6)) {
+    fn fills_match_the_twin(
+        counts in any_mix(),
+        nodes in prop::collection::vec(any_node(), 1..6),
+        at in prop::collection::vec(any::<prop::sample::Index>(), 4),
+    ) {
         let mix = Mix::commonest(counts, 1000);
         let models = ModelClasses::new(&mix);
         let fills = Fills::new(&mix, &models);
         for node in nodes {
-            let shape = Shape::new(&node, models.of(node.model));
-            prop_assert_eq!(u64::from(fills.waste(&shape)), twin::waste(&mix, &node));
+            let mut shape = Shape::new(&node, models.of(node.model));
+            let waste = fills.waste(&shape);
+            prop_assert_eq!(u64::from(waste.milli), twin::waste(&mix, &node));
+            let (least, most) = (*waste.cpu.start(), (*waste.cpu.end()).min(400_000.max(*waste.cpu.start())));
+            prop_assert!(waste.cpu.contains(&shape.cpu));
+            for cpu in [least, most].into_iter().chain(at.iter().map(|i| {
+                least + i.index((most - least).max(0) as usize + 1) as i32
+            })) {
+                let elsewhere = FreeShape { cpu_free: MilliCpu(i64::from(cpu)), ..node };
+                prop_assert_eq!(u64::from(waste.milli), twin::waste(&mix, &elsewhere));
+                shape.cpu = cpu;
+                prop_assert_eq!(fills.waste(&shape).milli, waste.milli);
+            }
         }
     }
 
