@@ -29,19 +29,22 @@ mortise_kernel_duration_seconds_bucket{call="score",le="0.001"} 0
 mortise_kernel_duration_seconds_bucket{call="score",le="0.002"} 50
 mortise_kernel_duration_seconds_bucket{call="score",le="+Inf"} 50
 mortise_kernel_duration_seconds_count{call="score"} 50
-# TYPE mortise_cgo_calls_total counter
-mortise_cgo_calls_total{call="sync"} 7
-mortise_cgo_calls_total{call="score"} 5
+mortise_kernel_duration_seconds_bucket{call="stats",le="0.001"} 900
+mortise_kernel_duration_seconds_bucket{call="stats",le="0.002"} 900
+mortise_kernel_duration_seconds_bucket{call="stats",le="+Inf"} 900
+mortise_kernel_duration_seconds_count{call="stats"} 900
+# TYPE mortise_cgo_calls_per_scheduled_pod histogram
+mortise_cgo_calls_per_scheduled_pod_bucket{le="2"} 4
+mortise_cgo_calls_per_scheduled_pod_bucket{le="+Inf"} 4
+mortise_cgo_calls_per_scheduled_pod_sum 7
+mortise_cgo_calls_per_scheduled_pod_count 4
 `))
 	require.NoError(t, err)
-	require.InDelta(t, 1000, *quantile(families, metricKernelCall, 0.5, 1e6), 1e-9)
-	require.InDelta(t, 1500, *quantile(families, metricKernelCall, 0.75, 1e6), 1e-9)
-	require.Nil(t, quantile(families, metricPluginCycle, 0.5, 1e3), "no samples is no figure, not zero")
-	calls, ok := total(families, metricCgoCalls)
-	require.True(t, ok)
-	require.Equal(t, 12.0, calls)
-	_, ok = total(families, metricScheduled)
-	require.False(t, ok)
+	calls := series(families[metricKernelCall], cycleCalls...)
+	require.InDelta(t, 1000, *quantile(calls, 0.5, 1e6), 1e-9)
+	require.InDelta(t, 1500, *quantile(calls, 0.75, 1e6), 1e-9)
+	require.Nil(t, quantile(series(families[metricPluginCycle]), 0.5, 1e3), "no samples is no figure, not zero")
+	require.Equal(t, 1.75, series(families[metricCallsPerPod]).Average())
 }
 
 func TestRenderSchedulerConfig(t *testing.T) {

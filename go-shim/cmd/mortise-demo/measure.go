@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -15,11 +16,13 @@ import (
 
 // Metrics of the scheduler that the demo reads.
 const (
-	metricPluginCycle = "mortise_plugin_cycle_duration_seconds" // all extension points of one scheduling cycle together
-	metricKernelCall  = "mortise_kernel_duration_seconds"
-	metricCgoCalls    = "mortise_cgo_calls_total"
-	metricScheduled   = "mortise_scheduled_pods_total"
+	metricPluginCycle = "mortise_plugin_cycle_duration_seconds" // a pod's time in all extension points together
+	metricKernelCall  = "mortise_kernel_duration_seconds"       // a call's time, by call
+	metricCallsPerPod = "mortise_cgo_calls_per_scheduled_pod"
 )
+
+// cycleCalls are the kernel calls of scheduling cycles; others serve the metrics.
+var cycleCalls = []string{"sync", "score"}
 
 // measure fills in what the scheduler itself measured.
 func (s *schedulerProcess) measure(ctx context.Context, result *Result) error {
@@ -35,15 +38,12 @@ func (s *schedulerProcess) measure(ctx context.Context, result *Result) error {
 	if err != nil {
 		return fmt.Errorf("reading the scheduler's metrics: %w", err)
 	}
-	result.PluginP50Ms = quantile(families, metricPluginCycle, 0.50, 1e3)
-	result.PluginP99Ms = quantile(families, metricPluginCycle, 0.99, 1e3)
-	result.KernelP50Us = quantile(families, metricKernelCall, 0.50, 1e6)
-	result.KernelP99Us = quantile(families, metricKernelCall, 0.99, 1e6)
-	calls, haveCalls := total(families, metricCgoCalls)
-	scheduled, haveScheduled := total(families, metricScheduled)
-	if haveCalls && haveScheduled && scheduled > 0 {
-		ratio := calls / scheduled
-		result.CgoCallsPerScheduledPod = &ratio
+	cycles := series(families[metricPluginCycle])
+	result.PluginP50Ms, result.PluginP99Ms = quantile(cycles, 0.50, 1e3), quantile(cycles, 0.99, 1e3)
+	calls := series(families[metricKernelCall], cycleCalls...)
+	result.KernelP50Us, result.KernelP99Us = quantile(calls, 0.50, 1e6), quantile(calls, 0.99, 1e6)
+	if perPod := series(families[metricCallsPerPod]).Average(); !math.IsNaN(perPod) {
+		result.CgoCallsPerScheduledPod = &perPod
 	}
 	return nil
 }
@@ -55,28 +55,24 @@ func parseMetrics(text io.Reader) (metricFamilies, error) {
 	return parser.TextToMetricFamilies(text)
 }
 
-// quantile estimates a quantile over all series of a histogram and multiplies it by scale; nil if there are no samples.
-func quantile(families metricFamilies, name string, q, scale float64) *float64 {
-	var series testutil.HistogramVec
-	for _, metric := range families[name].GetMetric() {
-		if histogram := metric.GetHistogram(); histogram != nil {
-			series = append(series, &testutil.Histogram{Histogram: histogram})
+// series returns the histograms of a family whose label "call" is one of calls; all of them if none is given.
+func series(family *dto.MetricFamily, calls ...string) (found testutil.HistogramVec) {
+	for _, metric := range family.GetMetric() {
+		isCall := func(label *dto.LabelPair) bool {
+			return label.GetName() == "call" && slices.Contains(calls, label.GetValue())
+		}
+		if metric.GetHistogram() != nil && (len(calls) == 0 || slices.ContainsFunc(metric.GetLabel(), isCall)) {
+			found = append(found, &testutil.Histogram{Histogram: metric.GetHistogram()})
 		}
 	}
+	return found
+}
+
+// quantile estimates a quantile over all series and multiplies it by scale; nil if there are no samples.
+func quantile(series testutil.HistogramVec, q, scale float64) *float64 {
 	value := series.Quantile(q) * scale
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return nil
 	}
 	return &value
-}
-
-// total sums all series of a counter.
-func total(families metricFamilies, name string) (sum float64, ok bool) {
-	for _, metric := range families[name].GetMetric() {
-		if counter := metric.GetCounter(); counter != nil {
-			sum += counter.GetValue()
-			ok = true
-		}
-	}
-	return sum, ok
 }
