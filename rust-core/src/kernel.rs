@@ -1,6 +1,7 @@
 //! The facade that the C ABI, the simulator and the command line use.
 
 mod decide;
+mod learned;
 mod types;
 
 use decide::Scratch;

@@ -4,6 +4,7 @@ use super::dump::{
     MAGIC, NO_MODEL, NODE_SHARES_OFFERED, POD_FOREIGN, POD_HAS_CHECKPOINT, POD_NO_LEARN,
     POD_RESERVATION, POD_TERMINATING,
 };
+use super::reader::Reader;
 use super::{Cluster, NodeDelta, PodRecord, SyncBatch};
 use crate::error::Error;
 use crate::limits::{MAX_GPUS_PER_NODE, MAX_MODELS, MAX_NODES, MAX_PODS_PER_NODE};
@@ -20,7 +21,7 @@ impl Cluster {
     /// # Errors
     /// [`Error::InvalidValue`] or [`Error::LimitExceeded`] naming what is wrong and where; no node is changed then.
     pub fn load_canonical(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let mut reader = Reader { bytes, at: 0 };
+        let mut reader = Reader::new("state bytes", bytes);
         if reader.take::<4>("the magic number")? != MAGIC {
             return Err(Error::invalid(
                 "state bytes",
@@ -28,20 +29,14 @@ impl Cluster {
                 "they do not start with MCS1: give bytes exported by this version",
             ));
         }
-        let names = read_models(&mut reader)?;
+        let names = reader.names("model", MAX_MODELS)?;
         let count = reader.u32("the number of nodes")? as usize;
         reader.bounded("number of nodes", count, MAX_NODES)?;
         let (mut upserts, mut pods) = (Vec::new(), Vec::new());
         for _ in 0..count {
             upserts.push(read_node(&mut reader, names.len(), &mut pods)?);
         }
-        if reader.at != bytes.len() {
-            return Err(Error::invalid(
-                "state bytes",
-                format!("{} bytes", bytes.len()),
-                format!("the state ends after {}", reader.at),
-            ));
-        }
+        reader.end()?;
         let mut models = Vec::new();
         for name in names {
             models.push(self.models_mut().intern(name)?);
@@ -52,19 +47,6 @@ impl Cluster {
         let batch = SyncBatch { full: true, upserts: &upserts, pods: &pods, ..Default::default() };
         self.sync(&batch, &mut vec![NodeRef::NIL; upserts.len()]).map(|_| ())
     }
-}
-
-fn read_models<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a str>, Error> {
-    let count = usize::from(reader.u8("the number of models")?);
-    reader.bounded("number of models", count, MAX_MODELS)?;
-    let mut names = Vec::with_capacity(count);
-    for _ in 0..count {
-        let length = usize::from(reader.u8("the length of a model name")?);
-        let name = std::str::from_utf8(reader.slice(length, "a model name")?)
-            .map_err(|error| reader.invalid("model name", error, "it must be UTF-8"))?;
-        names.push(name);
-    }
-    Ok(names)
 }
 
 /// The node's model is the position of its name in the bytes.
@@ -141,57 +123,4 @@ fn read_pod(reader: &mut Reader<'_>) -> Result<PodRecord, Error> {
         reservation: flags & POD_RESERVATION != 0,
         models: ModelSet::ANY,
     })
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn slice(&mut self, length: usize, what: &str) -> Result<&'a [u8], Error> {
-        let bytes = self.bytes.get(self.at..self.at + length).ok_or_else(|| {
-            self.invalid("state bytes", self.bytes.len(), format!("they end within {what}"))
-        })?;
-        self.at += length;
-        Ok(bytes)
-    }
-
-    fn take<const N: usize>(&mut self, what: &str) -> Result<[u8; N], Error> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.slice(N, what)?);
-        Ok(array)
-    }
-
-    fn u8(&mut self, what: &str) -> Result<u8, Error> {
-        self.take::<1>(what).map(|[byte]| byte)
-    }
-
-    fn u16(&mut self, what: &str) -> Result<u16, Error> {
-        self.take(what).map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self, what: &str) -> Result<u32, Error> {
-        self.take(what).map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self, what: &str) -> Result<u64, Error> {
-        self.take(what).map(u64::from_le_bytes)
-    }
-
-    fn i64(&mut self, what: &str) -> Result<i64, Error> {
-        self.take(what).map(i64::from_le_bytes)
-    }
-
-    fn bounded(&self, what: &str, value: usize, limit: usize) -> Result<(), Error> {
-        if value > limit {
-            let place = format!("{what} (state byte {})", self.at);
-            return Err(Error::limit(place, value as i128, limit as i128));
-        }
-        Ok(())
-    }
-
-    fn invalid(&self, what: &str, value: impl std::fmt::Display, fix: impl Into<String>) -> Error {
-        Error::invalid(format!("{what} (state byte {})", self.at), value, fix)
-    }
 }

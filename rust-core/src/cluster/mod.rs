@@ -8,6 +8,7 @@ mod levels;
 mod load;
 mod models;
 mod pod;
+mod reader;
 mod scratch;
 mod view;
 
@@ -22,6 +23,7 @@ pub use view::{FreeShape, NodeView};
 use change_log::ChangeLog;
 use levels::Derived;
 pub(crate) use levels::derive;
+pub(crate) use reader::Reader;
 use scratch::Scratch;
 
 use crate::error::Error;
