@@ -59,7 +59,7 @@
  *   one after the other. Calls on different handles do not wait for each other.
  *   On one handle:
  *   - writing calls (model_intern, sync, learn_from_pods, score,
- *     learned_import, debug_*) exclude each other and wait at most
+ *     *_import, debug_*) exclude each other and wait at most
  *     lock_wait_milliseconds of the configuration, then MORTISE_ERR_BUSY;
  *   - reading calls (reasons, fragmentation, stats, state_digest, state_export,
  *     learned_export) run beside each other and never wait for a writing call:
@@ -89,7 +89,8 @@
  *   - the stack overflows (no call recurses or needs more than 256 KiB), or
  *   - a panic occurs while another panic is being unwound.
  *   The library installs no signal handler, starts no thread, reads no
- *   environment, file or clock, and has no global state but its table of handles.
+ *   environment or file, no clock except to bound waiting for a lock, and has no
+ *   global state but its table of handles.
  */
 #ifndef MORTISE_H
 #define MORTISE_H
@@ -166,6 +167,12 @@ typedef int32_t mortise_status;
 #define MORTISE_REASON_NO_CARD_FITS_SHARE 6
 /* Less GPU is idle on the whole node than the pod asks for. */
 #define MORTISE_REASON_INSUFFICIENT_GPU 7
+/* The pod asks for a share and the node is without MORTISE_NODE_OFFERS_SHARES. */
+#define MORTISE_REASON_SHARES_NOT_OFFERED 8
+/* The node has fewer cards than the pod asks for, used or not. */
+#define MORTISE_REASON_TOO_FEW_CARDS 9
+/* There is no node. */
+#define MORTISE_REASON_NO_NODE 10
 
 /* ------------------------------------------------------------------- limits */
 
@@ -179,6 +186,8 @@ typedef int32_t mortise_status;
 #define MORTISE_MAX_MODEL_NAME_BYTES 63
 #define MORTISE_MAX_STRATEGY_BYTES 63
 #define MORTISE_MAX_MIX_KINDS 512
+#define MORTISE_MAX_MEMO_BYTES 17179869184
+#define MORTISE_MAX_STATE_BYTES 17179869184
 #define MORTISE_MAX_LEARNED_BYTES 16777216
 #define MORTISE_MAX_STRUCT_SIZE 4096
 #define MORTISE_MAX_LOCK_WAIT_MILLISECONDS 60000
@@ -260,7 +269,7 @@ typedef struct mortise_config {
     const char *strategy;            /* NULL: expected-stranding. Not NUL-terminated. Names:
                                         mortise_strategy_name */
     size_t strategy_length;          /* bytes */
-    uint64_t memo_bytes;             /* memory for memo tables; 0: the default */
+    uint64_t memo_bytes;             /* bound of memo tables; 0: 256 MiB */
     uint32_t lock_wait_milliseconds; /* 0: MORTISE_DEFAULT_LOCK_WAIT_MILLISECONDS */
     uint32_t mix_mode;               /* MORTISE_MIX_* */
     const mortise_mix_kind *mix_kinds; /* MORTISE_MIX_FIXED only */
@@ -270,11 +279,15 @@ typedef struct mortise_config {
 } mortise_config;
 #define MORTISE_CONFIG_MIN_SIZE 16
 
+/* mortise_node_delta.flags */
+#define MORTISE_NODE_OFFERS_SHARES 1u /* shares of a card may be placed here; without it the
+                                         node takes whole cards only */
+
 /* A node that is new or has changed. Array element. */
 typedef struct mortise_node_delta {
     mortise_node_ref node_ref;   /* from an earlier sync; 0: by node_key, new if unknown */
     uint64_t node_key;           /* the caller's stable identity of the node, e.g. a hash
-                                    of its name; unique, and it breaks ties: not 0 */
+                                    of its name; unique, and it breaks ties */
     int64_t generation;          /* of the caller's node object; kept and compared for
                                     equality only */
     int64_t cpu_free_milli;      /* allocatable minus requested; may be negative */
@@ -282,10 +295,10 @@ typedef struct mortise_node_delta {
     int64_t cpu_allocatable_milli;    /* >= 0 */
     int64_t memory_allocatable_bytes; /* >= 0 */
     uint32_t model_id;           /* of mortise_model_intern, or MORTISE_MODEL_NONE */
-    uint32_t first_pod;          /* the node's pods are pods[first_pod] ... */
-    uint32_t pod_count;          /* ... this many; each pod belongs to one node */
+    uint32_t first_pod;          /* the node's pods are pods[first_pod] ... (ignored if none) */
+    uint32_t pod_count;          /* ... this many; upserts take pods in order, without gaps */
     uint16_t gpu_count;          /* devices, healthy or not: 0..16 */
-    uint16_t flags;              /* none defined */
+    uint16_t flags;              /* MORTISE_NODE_* */
     uint16_t gpu_capacity_milli[MORTISE_MAX_GPUS_PER_NODE]; /* 0..1000 each; 0 from
                                     gpu_count on */
 } mortise_node_delta;
@@ -379,7 +392,7 @@ typedef struct mortise_score_request {
     uint32_t struct_size;
     uint32_t flags;                  /* MORTISE_SCORE_* */
     const mortise_pod_request *pod;
-    const mortise_node_ref *candidates; /* each once, in any order */
+    const mortise_node_ref *candidates; /* in any order; one listed twice counts twice */
     size_t candidate_count;          /* at most MORTISE_MAX_NODES; 0: nothing fits */
     uint32_t score_stride;           /* sizeof(mortise_node_score); 0 only without out_scores */
     uint32_t reserved;
@@ -413,11 +426,11 @@ typedef struct mortise_decision {
 #define MORTISE_DECISION_MIN_SIZE 16
 
 /* Why a node does not take a pod, with figures for a sentence. The unit follows
- * the reason: milli-cores, bytes, GPU milli, or cards (WHOLE_CARDS, NO_GPU).
- * Array element. */
+ * the reason: milli-cores, bytes, GPU milli, or cards (INSUFFICIENT_WHOLE_CARDS,
+ * NO_GPU, TOO_FEW_CARDS). Array element. */
 typedef struct mortise_node_reason {
     mortise_node_ref node_ref;
-    int64_t need;         /* asked for; 0 for MODEL_MISMATCH */
+    int64_t need;         /* asked for; 0 where there is nothing to count */
     int64_t have;         /* free; may be negative */
     int64_t largest_free; /* NO_CARD_FITS_SHARE: free milli of the freest card; else 0 */
     uint16_t reason;      /* MORTISE_REASON_*; never NONE */
@@ -549,6 +562,12 @@ mortise_status mortise_state_digest(mortise_handle handle, uint64_t *out_high, u
  * capacity 0 only the length is given. BUFFER_TOO_SMALL. */
 mortise_status mortise_state_export(mortise_handle handle, uint8_t *out_bytes, size_t capacity,
                                     size_t *out_length, mortise_error *err);
+
+/* Replaces the cluster state by exported bytes; the learned mix stays, all node
+ * references become stale or unknown: sync again with node_ref 0. INVALID_VALUE,
+ * LIMIT_EXCEEDED: not such bytes; nothing is changed then. */
+mortise_status mortise_state_import(mortise_handle handle, const uint8_t *bytes, size_t length,
+                                    mortise_error *err);
 
 /* The learned mix and prices, versioned bytes; as mortise_state_export. */
 mortise_status mortise_learned_export(mortise_handle handle, uint8_t *out_bytes, size_t capacity,

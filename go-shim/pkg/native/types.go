@@ -29,6 +29,8 @@ const (
 	TierTraining  uint8 = C.MORTISE_TIER_TRAINING
 	TierBatch     uint8 = C.MORTISE_TIER_BATCH
 
+	NodeOffersShares uint16 = C.MORTISE_NODE_OFFERS_SHARES
+
 	PodTerminating uint8 = C.MORTISE_POD_TERMINATING
 	PodForeign     uint8 = C.MORTISE_POD_FOREIGN
 	PodNoLearn     uint8 = C.MORTISE_POD_NO_LEARN

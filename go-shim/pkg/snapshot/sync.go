@@ -300,6 +300,9 @@ func (m *Mirror) send(e *nodeEntry, info fwk.NodeInfo) {
 		GPUCount:               uint16(e.facts.count),
 		GPUCapacityMilli:       e.facts.capacity,
 	}
+	if e.facts.mode == ModeEnforced {
+		delta.Flags |= native.NodeOffersShares
+	}
 	if e.facts.model != "" {
 		delta.ModelID = m.models[e.facts.model]
 	}

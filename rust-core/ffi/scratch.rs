@@ -1,0 +1,32 @@
+//! Buffers that one call converts its input into; kept between calls, so that a warm call does not allocate.
+
+use mortise_core::{NodeDelta, NodeReason, NodeRef, NodeScore, PodRecord};
+
+use crate::fault::Fault;
+
+/// One call's buffers.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) upserts: Vec<NodeDelta>,
+    pub(crate) pods: Vec<PodRecord>,
+    pub(crate) refs: Vec<NodeRef>,
+    /// Candidates or removals.
+    pub(crate) named: Vec<NodeRef>,
+    pub(crate) scores: Vec<NodeScore>,
+    pub(crate) reasons: Vec<NodeReason>,
+}
+
+/// Fills `buffer` anew with `count` converted elements.
+pub(crate) fn refill<T>(
+    buffer: &mut Vec<T>,
+    what: &str,
+    count: usize,
+    elements: impl Iterator<Item = Result<T, Fault>>,
+) -> Result<(), Fault> {
+    buffer.clear();
+    buffer.try_reserve(count).map_err(|_| Fault::out_of_memory(what, count))?;
+    for element in elements {
+        buffer.push(element?);
+    }
+    Ok(())
+}
