@@ -88,9 +88,9 @@
  *     reserved fallibly, MORTISE_ERR_OUT_OF_MEMORY; small ones are not),
  *   - the stack overflows (no call recurses or needs more than 256 KiB), or
  *   - a panic occurs while another panic is being unwound.
- *   The library installs no signal handler, starts no thread, reads no
- *   environment or file, no clock except to bound waiting for a lock, and has no
- *   global state but its table of handles.
+ *   The library installs no signal handler, starts no thread, reads no file, no
+ *   environment (Rust's panic message heeds RUST_BACKTRACE) and no clock except to
+ *   bound waiting for a lock, and has no global state but its table of handles.
  */
 #ifndef MORTISE_H
 #define MORTISE_H

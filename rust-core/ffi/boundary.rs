@@ -99,7 +99,8 @@ pub(crate) unsafe fn enter(
     let fault = outcome.err();
     let status = fault.as_ref().map_or(OK, |fault| fault.status);
     if let Some(report) = report {
-        report.write(error_struct(fault.as_ref()));
+        let room = report.size.saturating_sub(mem::offset_of!(abi::mortise_error, message));
+        report.write(error_struct(fault.as_ref(), room));
     }
     status
 }
@@ -108,23 +109,32 @@ pub(crate) const OK: abi::mortise_status = abi::MORTISE_OK.cast_signed();
 
 #[cold]
 fn panicked(payload: Box<dyn Any + Send>) -> Fault {
-    let text = payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    let fault = Fault::new(
+    let text = payload_text(payload);
+    Fault::new(
         abi::MORTISE_ERR_PANIC,
         format!(
             "panic inside the library: {text}; if a handle was given it is poisoned: free it, build a new cluster and report this"
         ),
-    );
-    // Dropping a payload may panic once more.
-    mem::forget(payload);
-    fault
+    )
 }
 
-fn error_struct(fault: Option<&Fault>) -> abi::mortise_error {
+fn payload_text(payload: Box<dyn Any + Send>) -> String {
+    let payload = match payload.downcast::<&'static str>() {
+        Ok(text) => return (*text).to_owned(),
+        Err(payload) => payload,
+    };
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => {
+            // A payload of another type may panic once more when it is dropped.
+            mem::forget(payload);
+            "without a message".to_owned()
+        }
+    }
+}
+
+/// `room`: bytes of the caller's message, its NUL included.
+fn error_struct(fault: Option<&Fault>, room: usize) -> abi::mortise_error {
     let mut error = abi::mortise_error {
         struct_size: 0,
         status: fault.map_or(OK, |fault| fault.status),
@@ -132,7 +142,8 @@ fn error_struct(fault: Option<&Fault>) -> abi::mortise_error {
         message: [0; 256],
     };
     if let Some(fault) = fault {
-        let end = fault.message.floor_char_boundary(error.message.len() - 1);
+        let room = room.min(error.message.len());
+        let end = fault.message.floor_char_boundary(room.saturating_sub(1));
         for (to, from) in error.message.iter_mut().zip(fault.message.as_bytes()[..end].iter()) {
             *to = from.cast_signed();
         }
