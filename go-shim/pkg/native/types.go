@@ -29,6 +29,7 @@ const (
 	TierTraining  uint8 = C.MORTISE_TIER_TRAINING
 	TierBatch     uint8 = C.MORTISE_TIER_BATCH
 
+	// NodeOffersShares marks nodes that take shares of a card, not only whole cards.
 	NodeOffersShares uint16 = C.MORTISE_NODE_OFFERS_SHARES
 
 	PodTerminating uint8 = C.MORTISE_POD_TERMINATING
