@@ -21,6 +21,9 @@ type Options struct {
 	Warn func(pod *v1.Pod, message string)
 	// Failed is told of each failure of the kernel, with what was done about it; nil for nobody.
 	Failed func(err error, consequence string)
+	// Freed is told when reserved cards became free otherwise than by Unreserve, which no event of the cluster shows at
+	// that time; nil for nobody. It must not block.
+	Freed func()
 	// Now is the clock; nil for time.Now.
 	Now func() time.Time
 }
@@ -39,7 +42,10 @@ type Mirror struct {
 
 	bad, refused, missingCards atomic.Int64 // totals of problems
 
-	// What follows belongs to the scheduling goroutine, except that kernel may be loaded from any.
+	// What follows belongs to the scheduling goroutine, except that kernel may be loaded from any. The mutex keeps Close,
+	// which a scheduler that stops calls from another goroutine, from freeing buffers under a cycle that still runs.
+	cycle      sync.Mutex
+	closed     bool
 	kernel     atomic.Pointer[native.Cluster]
 	retryAfter time.Time // no new kernel before
 	backoff    time.Duration
@@ -120,8 +126,11 @@ func NewMirror(options Options) (*Mirror, error) {
 	return m, nil
 }
 
-// Close gives back the kernel and the buffers. No other method may run any more.
+// Close gives back the kernel and the buffers. Afterwards Sync and Rank answer as without a kernel.
 func (m *Mirror) Close() error {
+	m.cycle.Lock()
+	defer m.cycle.Unlock()
+	m.closed = true
 	m.batch.Close()
 	m.candidates.Close()
 	if kernel := m.kernel.Swap(nil); kernel != nil {

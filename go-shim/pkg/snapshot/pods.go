@@ -153,7 +153,10 @@ func FormatChoice(pod *v1.Pod, node string, uuids []string) string {
 // overlay turns entries into records in uid order, with the node's reservations laid over pods whose cards are not
 // settled. Holds without a pod follow as records of their own. removed are pods that the caller left out of the entries
 // on purpose: what they hold counts as free.
-func overlay(entries, removed []podEntry, facts *nodeFacts, held []reservation, into []native.PodRecord) []native.PodRecord {
+//
+// A reservation whose pod is not in the scheduler's cache counts if it is in quarantine, or if the caller says all of
+// them do: within a cycle, pods are reserved that the entries do not show yet.
+func overlay(entries, removed []podEntry, facts *nodeFacts, held []reservation, all bool, into []native.PodRecord) []native.PodRecord {
 	out := into[:0]
 	for i := range entries {
 		e := &entries[i]
@@ -171,7 +174,7 @@ func overlay(entries, removed []podEntry, facts *nodeFacts, held []reservation, 
 		out = append(out, record)
 	}
 	if facts.mode == ModeEnforced {
-		out = appendAbsent(out, entries, removed, facts, held)
+		out = appendAbsent(out, entries, removed, facts, held, all)
 	}
 	sortByUID(out)
 	return out
@@ -186,9 +189,9 @@ func findReservation(held []reservation, pod *v1.Pod) *reservation {
 	return nil
 }
 
-// appendAbsent adds holds without a pod: cards of reservations whose pod the scheduler has dropped or not yet assumed,
-// and cards that the node side still reports in use by a pod that was deleted (by force, as a rule).
-func appendAbsent(out []native.PodRecord, entries, removed []podEntry, facts *nodeFacts, held []reservation) []native.PodRecord {
+// appendAbsent adds holds without a pod: cards of reservations, and cards that the node side still reports in use by a
+// pod that was deleted (by force, as a rule).
+func appendAbsent(out []native.PodRecord, entries, removed []podEntry, facts *nodeFacts, held []reservation, all bool) []native.PodRecord {
 	if len(held) == 0 && len(facts.allocations) == 0 {
 		return out
 	}
@@ -210,7 +213,7 @@ func appendAbsent(out []native.PodRecord, entries, removed []podEntry, facts *no
 		present[uid] = true
 	}
 	for i := range held {
-		if uid := string(held[i].pod); !present[uid] {
+		if uid := string(held[i].pod); !present[uid] && (all || held[i].quarantined) {
 			add(uid, held[i].uuids, held[i].milli)
 		}
 	}

@@ -43,6 +43,8 @@ func (r *Ranking) devicesOn(node string) uint16 {
 
 // Rank asks the kernel about all the nodes at once. It returns nil if the kernel cannot say.
 func (m *Mirror) Rank(request *Request, nodes []fwk.NodeInfo) *Ranking {
+	m.cycle.Lock()
+	defer m.cycle.Unlock()
 	kernel := m.kernel.Load()
 	if kernel == nil {
 		return nil

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"mortise.dev/mortise/go-shim/pkg/api"
@@ -25,6 +26,7 @@ type Request struct {
 	// claims. Kubernetes itself counts those, and every node is worth the same to them.
 	Unranked bool
 
+	uid    types.UID
 	native native.PodRequest // all but the allowed models, which depend on the kernel
 }
 
@@ -46,7 +48,7 @@ func ParseRequest(pod *v1.Pod) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{Models: modelConstraintOf(pod)}
+	r := &Request{Models: modelConstraintOf(pod), uid: pod.UID}
 	switch {
 	case cards > 0 && percent > 0:
 		return nil, fmt.Errorf("the pod asks for both %s: %d and %s: %d; ask for whole cards or for one share",

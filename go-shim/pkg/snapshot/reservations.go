@@ -3,6 +3,7 @@ package snapshot
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +26,7 @@ type reservation struct {
 type reservations struct {
 	mu          sync.Mutex
 	nodes       map[string][]reservation
-	quarantined int // of all
+	quarantined atomic.Int64 // of all; changes under mu
 }
 
 // on returns a copy of a node's reservations.
@@ -45,7 +46,7 @@ func (t *reservations) put(r reservation) {
 	t.removeLocked(r.node, func(other *reservation) bool { return other.pod == r.pod })
 	t.nodes[r.node] = append(t.nodes[r.node], r)
 	if r.quarantined {
-		t.quarantined++
+		t.quarantined.Add(1)
 	}
 }
 
@@ -68,7 +69,7 @@ func (t *reservations) quarantine(pod types.UID, node string, expires time.Time)
 	for i := range t.nodes[node] {
 		if r := &t.nodes[node][i]; r.pod == pod {
 			if !r.quarantined {
-				t.quarantined++
+				t.quarantined.Add(1)
 			}
 			r.quarantined, r.expires = true, expires
 			return true
@@ -95,7 +96,7 @@ func (t *reservations) confirm(pod types.UID, node string) {
 func (t *reservations) settle(pod types.UID, at string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.quarantined == 0 {
+	if t.quarantined.Load() == 0 {
 		return nil
 	}
 	return t.dropLocked(at, func(r *reservation) bool { return r.pod == pod && r.quarantined })
@@ -108,11 +109,20 @@ func (t *reservations) forget(pod types.UID) []string {
 	return t.dropLocked("", func(r *reservation) bool { return r.pod == pod })
 }
 
+// inDoubt reports whether the pod has cards in quarantine on the node.
+func (t *reservations) inDoubt(pod types.UID, node string) bool {
+	if t.quarantined.Load() == 0 {
+		return false
+	}
+	r, found := t.get(pod, node)
+	return found && r.quarantined
+}
+
 // expire drops the quarantines that are over, and returns their nodes.
 func (t *reservations) expire(now time.Time) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.quarantined == 0 {
+	if t.quarantined.Load() == 0 {
 		return nil
 	}
 	return t.dropLocked("", func(r *reservation) bool {
@@ -127,7 +137,7 @@ func (t *reservations) counts() (all, quarantined int) {
 	for _, list := range t.nodes {
 		all += len(list)
 	}
-	return all, t.quarantined
+	return all, int(t.quarantined.Load())
 }
 
 // dropLocked drops reservations on all nodes but one, and returns the nodes that had any.
@@ -148,7 +158,7 @@ func (t *reservations) removeLocked(node string, drop func(*reservation) bool) b
 			return false
 		}
 		if r.quarantined {
-			t.quarantined--
+			t.quarantined.Add(-1)
 		}
 		return true
 	})

@@ -51,6 +51,8 @@ func (m *Mirror) Reserve(pod *v1.Pod, request *Request, node string, ranking *Ra
 
 // askForCards lets the kernel choose cards on one node; 0 if it cannot say.
 func (m *Mirror) askForCards(e *nodeEntry, request *Request) uint16 {
+	m.cycle.Lock()
+	defer m.cycle.Unlock()
 	kernel := m.kernel.Load()
 	if kernel == nil || e.ref == 0 {
 		return 0
@@ -83,7 +85,7 @@ func (m *Mirror) freeFor(e *nodeEntry, pod types.UID) levels {
 			others = append(others, r)
 		}
 	}
-	records := overlay(entries, nil, e.facts, others, nil)
+	records := overlay(entries, nil, e.facts, others, true, nil)
 	records = withoutPod(records, pod)
 	return settle(&e.facts.capacity, e.facts.count, records)
 }
@@ -113,11 +115,7 @@ func (m *Mirror) Cards(pod *v1.Pod, node string) []string {
 
 // Bound says that the pod is bound to the node for certain: an earlier write to another node can not take effect any
 // more, so quarantines elsewhere end.
-func (m *Mirror) Bound(pod types.UID, node string) {
-	for _, other := range m.table.settle(pod, node) {
-		m.markDirty(other)
-	}
-}
+func (m *Mirror) Bound(pod types.UID, node string) { m.freed(m.table.settle(pod, node)) }
 
 // InDoubt says that a binding of the pod to the node may or may not have happened, or may still happen. Its cards stay
 // held until Bound or Gone decides; if unbound, the API server was seen not to have it, also until no write can be under
@@ -127,13 +125,26 @@ func (m *Mirror) InDoubt(pod types.UID, node string, unbound bool) {
 	if unbound {
 		expires = m.options.Now().Add(quarantineTime)
 	}
-	m.table.quarantine(pod, node, expires)
+	if m.table.quarantine(pod, node, expires) && unbound {
+		// Nothing else would tell pods that wait for these cards.
+		time.AfterFunc(quarantineTime+time.Second, func() { m.freed(m.table.expire(m.options.Now())) })
+	}
 	m.markDirty(node)
 }
 
 // Gone says that the pod was deleted.
-func (m *Mirror) Gone(pod types.UID) {
-	for _, node := range m.table.forget(pod) {
+func (m *Mirror) Gone(pod types.UID) { m.freed(m.table.forget(pod)) }
+
+// freed marks nodes where reserved cards became free otherwise than by Unreserve, and says so: the events of the
+// cluster may have come and gone while the cards were still held.
+func (m *Mirror) freed(nodes []string) {
+	if len(nodes) == 0 {
+		return
+	}
+	for _, node := range nodes {
 		m.markDirty(node)
+	}
+	if m.options.Freed != nil {
+		m.options.Freed()
 	}
 }

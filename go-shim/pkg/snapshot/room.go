@@ -33,6 +33,10 @@ func (m *Mirror) Room(request *Request, info fwk.NodeInfo) (fit Fit, problem str
 	}
 	e := m.nodes.Load().find(info.Node().Name)
 	if e != nil && e.facts != nil && e.generation == info.GetGeneration() && !e.dirty.Load() {
+		if m.table.inDoubt(request.uid, e.name) { // the pod may have its own cards back
+			free := m.freeFor(e, request.uid)
+			return roomIn(request, e.facts, &free)
+		}
 		return roomIn(request, e.facts, &e.free)
 	}
 	facts := (*nodeFacts)(nil)
@@ -70,7 +74,7 @@ func (m *Mirror) freeOf(info fwk.NodeInfo, facts *nodeFacts, known []podEntry) l
 		entry.findCards(facts)
 		entries = append(entries, entry)
 	}
-	records := overlay(entries, known, facts, m.table.on(name), nil)
+	records := overlay(entries, known, facts, m.table.on(name), false, nil)
 	return settle(&facts.capacity, facts.count, records)
 }
 

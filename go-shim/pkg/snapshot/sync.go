@@ -16,6 +16,11 @@ import (
 // those whose content changed are sent. If the kernel fails, Room still knows the state, Rank has no opinion until a
 // later Sync succeeds, and false is returned.
 func (m *Mirror) Sync(nodes []fwk.NodeInfo, arrival *Request) bool {
+	m.cycle.Lock()
+	defer m.cycle.Unlock()
+	if m.closed {
+		return false
+	}
 	m.calls.Store(0)
 	m.expireQuarantines()
 	kernel, fresh := m.reviveKernel()
@@ -233,7 +238,7 @@ func (m *Mirror) encode(e *nodeEntry, info fwk.NodeInfo) {
 			m.table.confirm(p.pod.UID, e.name)
 		}
 	}
-	m.records = overlay(e.pods, nil, e.facts, m.table.on(e.name), m.records)
+	m.records = overlay(e.pods, nil, e.facts, m.table.on(e.name), false, m.records)
 	e.free = settle(&e.facts.capacity, e.facts.count, m.records)
 	e.generation = info.GetGeneration()
 	e.refused = ""
@@ -337,7 +342,5 @@ func (m *Mirror) resolve(r *Request) native.PodRequest {
 }
 
 func (m *Mirror) expireQuarantines() {
-	for _, node := range m.table.expire(m.options.Now()) {
-		m.markDirty(node)
-	}
+	m.freed(m.table.expire(m.options.Now()))
 }
