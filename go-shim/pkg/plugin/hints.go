@@ -45,6 +45,7 @@ func afterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.Queueing
 	return fwk.QueueSkip, nil
 }
 
+// holdsCards reports whether the pod asks for cards or a share of one.
 func holdsCards(pod *v1.Pod) bool {
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -45,6 +46,7 @@ func acquireMirror(logger klog.Logger, args *api.GPUStrandingArgs, handle fwk.Ha
 	mirror, err := snapshot.NewMirror(snapshot.Options{
 		Kernel: kernelConfig(args),
 		Warn:   warner(handle),
+		Freed:  func() { go activatePending(logger, handle) },
 		Failed: func(err error, consequence string) {
 			logger.Error(err, "The kernel failed; scheduling goes on", "consequence", consequence)
 		},
@@ -92,6 +94,26 @@ func warner(handle fwk.Handle) func(*v1.Pod, string) {
 			recorder.Eventf(pod, nil, v1.EventTypeWarning, "GPUDevicesIgnored", "Scheduling", "%s", message)
 		}
 	}
+}
+
+// activatePending lets pods that wait for cards try again.
+func activatePending(logger klog.Logger, handle fwk.Handle) {
+	factory := handle.SharedInformerFactory()
+	if factory == nil {
+		return
+	}
+	pods, err := factory.Core().V1().Pods().Lister().List(labels.Everything())
+	if err != nil {
+		logger.Error(err, "Pods that wait for cards cannot be listed; they are tried again later")
+		return
+	}
+	waiting := make(map[string]*v1.Pod)
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" && holdsCards(pod) {
+			waiting[pod.Namespace+"/"+pod.Name] = pod
+		}
+	}
+	handle.Activate(logger, waiting)
 }
 
 // watchPods lets the API server's word end reservations and quarantines.
