@@ -2,18 +2,35 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"strings"
 
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
+	"k8s.io/component-base/version"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"mortise.dev/mortise/go-shim/pkg/native"
+	"mortise.dev/mortise/go-shim/pkg/plugin"
 )
 
 // outOfTreePlugins is the one place where Mortise's plugins are registered.
-var outOfTreePlugins = []app.Option{}
+var outOfTreePlugins = []app.Option{
+	app.WithPlugin(plugin.Name, plugin.New),
+}
 
 func main() {
+	if err := version.SetDynamicVersion(fullVersion(version.Get().GitVersion, native.LibraryHash())); err != nil {
+		fmt.Fprintln(os.Stderr, "the version is shown without the library's hash:", err)
+	}
 	os.Exit(cli.Run(app.NewSchedulerCommand(outOfTreePlugins...)))
+}
+
+// fullVersion adds the hash of the linked library to the version of Kubernetes, as build metadata.
+func fullVersion(kubernetes, libraryHash string) string {
+	base, _, _ := strings.Cut(kubernetes, "+")
+	return fmt.Sprintf("%s+mortise.%.12s", base, libraryHash)
 }
