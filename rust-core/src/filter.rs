@@ -1,6 +1,6 @@
 //! Whether a pod fits a node now, and if not, the first thing that stands in the way.
 
-use crate::cluster::NodeView;
+use crate::cluster::{FreeShape, NodeView};
 use crate::request::{GpuRequest, PodRequest};
 use crate::units::{MemoryBytes, MilliCpu};
 
@@ -90,12 +90,22 @@ pub fn feasible(node: &NodeView, request: &PodRequest) -> Result<(), Reason> {
 /// # Errors
 /// The first reason, in the order model, GPU, CPU, memory.
 pub fn check(node: &NodeView, request: &PodRequest) -> Result<(), Unfit> {
-    check_gpu(node, request)?;
-    if !cpu_fits(node.shape.cpu_free, request.cpu) {
-        return unfit(Reason::InsufficientCpu, request.cpu.0, node.shape.cpu_free.0);
+    check_parts(&node.shape, node.shares_offered, node.memory_free, request)
+}
+
+/// As [`check`], on what it reads of a node.
+pub(crate) fn check_parts(
+    shape: &FreeShape,
+    shares_offered: bool,
+    memory_free: MemoryBytes,
+    request: &PodRequest,
+) -> Result<(), Unfit> {
+    check_gpu(shape, shares_offered, request)?;
+    if !cpu_fits(shape.cpu_free, request.cpu) {
+        return unfit(Reason::InsufficientCpu, request.cpu.0, shape.cpu_free.0);
     }
-    if !memory_fits(node.memory_free, request.memory) {
-        return unfit(Reason::InsufficientMemory, request.memory.0, node.memory_free.0);
+    if !memory_fits(memory_free, request.memory) {
+        return unfit(Reason::InsufficientMemory, request.memory.0, memory_free.0);
     }
     Ok(())
 }
@@ -114,8 +124,7 @@ pub const fn memory_fits(free: MemoryBytes, request: MemoryBytes) -> bool {
     request.0 <= free.0 || request.0 == 0
 }
 
-fn check_gpu(node: &NodeView, request: &PodRequest) -> Result<(), Unfit> {
-    let shape = &node.shape;
+fn check_gpu(shape: &FreeShape, shares_offered: bool, request: &PodRequest) -> Result<(), Unfit> {
     if !request.gpu.is_none() && shape.gpu_count == 0 {
         return unfit(Reason::NoGpu, i64::from(request.gpu.count()), 0);
     }
@@ -140,7 +149,7 @@ fn check_gpu(node: &NodeView, request: &PodRequest) -> Result<(), Unfit> {
         GpuRequest::Share { milli } => {
             let need = i64::from(milli.get());
             let largest = shape.levels().iter().max().map_or(0, |free| i64::from(free.get()));
-            if !node.shares_offered {
+            if !shares_offered {
                 unfit(Reason::SharesNotOffered, 0, 0)
             } else if largest >= need {
                 Ok(())

@@ -250,6 +250,13 @@ impl Cluster {
         self.key[slot]
     }
 
+    /// The caller's keys per slot; those of vacant slots mean nothing.
+    #[inline]
+    #[must_use]
+    pub fn key_column(&self) -> &[NodeKey] {
+        &self.key
+    }
+
     /// The caller's generation of a slot's node.
     #[must_use]
     pub fn generation(&self, slot: usize) -> Generation {

@@ -185,8 +185,14 @@ impl Kernel {
             {
                 return Ok(Placed { cost: column.cost[index], devices: column.devices[index] });
             }
-            let reason = filter::feasible(&self.cluster.view(index), pod).err();
-            Err(reason.unwrap_or(Reason::InsufficientGpu))
+            let cluster = &self.cluster;
+            let unfit = filter::check_parts(
+                &cluster.shape(index),
+                cluster.shares_offered(index),
+                cluster.memory_free(index),
+                pod,
+            );
+            Err(unfit.err().map_or(Reason::InsufficientGpu, |unfit| unfit.reason))
         });
         let mut score = NodeScore::of(placed);
         if self.config.strategy == Strategy::Random && placed.is_ok() {

@@ -5,7 +5,7 @@ use super::columns::MemoryFloor;
 use crate::cluster::Cluster;
 use crate::filter::memory_fits;
 use crate::hash::mix64;
-use crate::units::MemoryBytes;
+use crate::units::{MemoryBytes, NodeKey};
 
 /// Cost, then tie hash, then node key: no two nodes are equal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,11 +33,6 @@ impl Selection {
     #[inline]
     pub(crate) fn offer(&mut self, cluster: &Cluster, slot: usize, cost: i64) {
         self.feasible += 1;
-        self.compare(cluster, slot, cost);
-    }
-
-    #[inline]
-    fn compare(&mut self, cluster: &Cluster, slot: usize, cost: i64) {
         if self.best.is_some_and(|(best, _)| best.cost < cost) {
             return;
         }
@@ -80,12 +75,18 @@ impl Selection {
             return;
         }
         for block in (0..block_least.len()).filter(|&block| block_least[block] == least) {
-            let slots = block * BLOCK..((block + 1) * BLOCK).min(column.cost.len());
-            for (slot, (&cost, &free)) in
-                slots.clone().zip(column.cost[slots.clone()].iter().zip(&free[slots]))
+            let first = block * BLOCK;
+            let slots = first..(first + BLOCK).min(column.cost.len());
+            let covered = floor.covers(block, memory);
+            let figures = column.cost[slots.clone()].iter().zip(&free[slots.clone()]);
+            for (slot, ((&cost, &free), &NodeKey(key))) in
+                slots.clone().zip(figures.zip(&cluster.key_column()[slots]))
             {
-                if cost == least && memory_fits(free, memory) {
-                    self.compare(cluster, slot, least);
+                if cost == least && (covered || memory_fits(free, memory)) {
+                    let rank = Rank { cost, tie: mix64(self.tie_seed ^ key), key };
+                    if self.best.is_none_or(|(best, _)| rank < best) {
+                        self.best = Some((rank, slot));
+                    }
                 }
             }
         }
