@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -15,13 +16,13 @@ type Fault int
 const (
 	// Pass lets the request through.
 	Pass Fault = iota
-	// Refuse fails the request before it reaches the API server.
+	// Refuse has the API server say no, as an admission webhook would.
 	Refuse
 	// CommitAndFail lets the API server carry out the request, and fails the answer.
 	CommitAndFail
 )
 
-// ErrInjected is the error of every injected fault.
+// ErrInjected is the error of a request whose answer was lost.
 var ErrInjected = errors.New("injected fault")
 
 // BindFaults makes binding requests of a scheduler fail.
@@ -66,7 +67,7 @@ func (f *BindFaults) Wrap(next http.RoundTripper) http.RoundTripper {
 		switch f.decide() {
 		case Refuse:
 			f.Refused.Add(1)
-			return nil, ErrInjected
+			return refusal(request), nil
 		case CommitAndFail:
 			response, err := next.RoundTrip(request)
 			if err != nil {
@@ -79,6 +80,16 @@ func (f *BindFaults) Wrap(next http.RoundTripper) http.RoundTripper {
 			return next.RoundTrip(request)
 		}
 	})
+}
+
+// refusal is the API server's answer to a request that it does not carry out.
+func refusal(request *http.Request) *http.Response {
+	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"injected fault"}`
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Status: "403 Forbidden", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        http.Header{"Content-Type": {"application/json"}},
+		ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body)), Request: request,
+	}
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
