@@ -1,5 +1,6 @@
 //! Packing experiments on the Mortise kernel: traces, the published arrival sequence, runs, means and reports.
 
+pub mod ceiling;
 pub mod columns;
 pub mod output;
 pub mod pack;

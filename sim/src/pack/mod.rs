@@ -10,6 +10,7 @@ mod sweep;
 pub use policy::{Policy, PolicyError};
 pub use run::{Accepted, Run, RunError, run};
 pub use summary::{Mean, MeanSd, means};
+pub(crate) use sweep::steal_all;
 pub use sweep::{Plan, RunSpec, sweep};
 
 use crate::trace::NodeSpec;

@@ -64,6 +64,8 @@ pub struct Run {
     pub eight_gpu: Accepted,
     /// Requests of pods that name the models they accept.
     pub constrained: Accepted,
+    /// Arrived load in % when the first pod of at most one GPU without a model constraint was rejected, or at the end.
+    pub accepted_until: f64,
     /// Mean time in the kernel per arriving pod, microseconds: sync of the changed node and decision.
     pub us_per_pod: f64,
 }
@@ -142,6 +144,7 @@ pub fn run(setup: &Setup, trace: &Trace, policy: Policy, seed: u64) -> Result<Ru
         gpu: replay.gpu,
         eight_gpu: replay.eight_gpu,
         constrained: replay.constrained,
+        accepted_until: 100.0 * replay.accepted_until_milli as f64 / capacity as f64,
         us_per_pod: 1e6 * replay.kernel_time.as_secs_f64() / sequence.pods.len() as f64,
     })
 }
@@ -160,6 +163,9 @@ struct Replay<'t> {
     fragments: Fragments,
     salts: ChaCha8Rng,
     arrived_milli: u64,
+    /// Arrived before the first rejection of an unconstrained pod of at most one GPU.
+    accepted_until_milli: u64,
+    turned_one_away: bool,
     rejected: usize,
     gpu: Accepted,
     eight_gpu: Accepted,
@@ -216,6 +222,8 @@ impl<'t> Replay<'t> {
             requests,
             salts,
             arrived_milli: 0,
+            accepted_until_milli: 0,
+            turned_one_away: false,
             rejected: 0,
             gpu: Accepted::default(),
             eight_gpu: Accepted::default(),
@@ -271,7 +279,11 @@ impl<'t> Replay<'t> {
 
     fn count(&mut self, spec: &PodSpec, placed: bool) {
         let milli = spec.gpu_milli_total();
+        self.turned_one_away |= !placed && spec.num_gpu <= 1 && !spec.is_constrained();
         self.arrived_milli += milli;
+        if !self.turned_one_away {
+            self.accepted_until_milli = self.arrived_milli;
+        }
         self.rejected += usize::from(!placed);
         self.gpu.count(milli, placed);
         if spec.num_gpu == 8 {

@@ -77,7 +77,7 @@ pub fn sweep(
 }
 
 /// Calls `perform` once for every index below `count` until it returns false.
-fn steal_all(count: usize, jobs: usize, perform: impl Fn(usize) -> bool + Sync) {
+pub(crate) fn steal_all(count: usize, jobs: usize, perform: impl Fn(usize) -> bool + Sync) {
     let queue = Injector::new();
     (0..count).for_each(|index| queue.push(index));
     let threads = jobs.clamp(1, count.max(1));
