@@ -5,5 +5,6 @@ pub mod columns;
 pub mod output;
 pub mod pack;
 pub mod published;
+pub mod report;
 pub mod sequence;
 pub mod trace;

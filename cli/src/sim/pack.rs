@@ -1,17 +1,20 @@
 //! `mortise sim pack`: the packing experiment over traces, policies and seeds.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use mortise_sim::output::{render_table, write_csv, write_json};
-use mortise_sim::pack::{Mean, Mix, Plan, Policy, Run, Setup, Ties, means, sweep};
+use mortise_sim::ceiling::ceilings;
+use mortise_sim::output::{Results, render_table, write_csv, write_json};
+use mortise_sim::pack::{Mix, Plan, Policy, Setup, Ties, means, sweep};
 use mortise_sim::published::{Comparison, Published};
+use mortise_sim::report::Report;
 use mortise_sim::trace::{Trace, read_nodes, read_pods};
 
 /// Every pod arrives once, in random order; pods are drawn again until the load is reached. A pod that fits nowhere is rejected for good.
@@ -52,6 +55,9 @@ pub(crate) struct Args {
     /// Also write a report with curves to look at: one HTML file that needs nothing else.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Also prove a ceiling for each trace: what no policy that accepts as long as these could pass. A report has them always.
+    #[arg(long)]
+    ceiling: bool,
     /// Compare with published results: a CSV file with the columns trace, policy, n_seeds, alloc_100_mean, alloc_100_sd, alloc_130_mean, alloc_130_sd.
     #[arg(long, value_name = "SUMMARY.csv")]
     published: Option<PathBuf>,
@@ -111,9 +117,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     progress.finish_and_clear();
     let runs = runs?;
     let means = means(&runs);
+    let ceilings = match args.ceiling || args.report.is_some() {
+        true => ceilings(&setup, &plan, &runs, jobs)?,
+        false => Vec::new(),
+    };
+    if let Some(file) = &args.report {
+        let (setup, means, ceilings) = (&setup, &means, &ceilings);
+        let report = Report { setup, means, ceilings, published: published.as_ref() };
+        write_report(&report, file).with_context(|| format!("--report {}", file.display()))?;
+    }
     let reproduces = setup.ties == Ties::Rank && setup.mix == Mix::Trace;
     let comparison = published.as_ref().map(|results| Comparison { results, reproduces });
-    print(args.format, &runs, &means, comparison)
+    print(args.format, &Results { runs: &runs, means: &means, ceilings: &ceilings }, comparison)
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
@@ -158,17 +173,20 @@ fn progress_bar(runs: usize) -> ProgressBar {
     ProgressBar::new(runs as u64).with_style(style.expect("the template is valid"))
 }
 
+fn write_report(report: &Report<'_>, file: &Path) -> io::Result<()> {
+    report.write(&mut BufWriter::new(File::create(file)?))
+}
+
 fn print(
     format: Format,
-    runs: &[Run],
-    means: &[Mean],
+    results: &Results<'_>,
     comparison: Option<Comparison<'_>>,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     match format {
-        Format::Table => out.write_all(render_table(means, comparison).as_bytes()),
-        Format::Json => write_json(&mut out, runs, means),
-        Format::Csv => write_csv(&mut out, runs),
+        Format::Table => out.write_all(render_table(results, comparison).as_bytes()),
+        Format::Json => write_json(&mut out, results),
+        Format::Csv => write_csv(&mut out, results),
     }
     .and_then(|()| out.flush())
     .context("standard output")

@@ -19,6 +19,13 @@ pub(super) struct Kind {
     pub(super) at_most: i64,
 }
 
+impl Kind {
+    /// GPU asked for, in devices.
+    pub(super) fn devices(&self) -> f64 {
+        f64::from(self.num_gpu) * f64::from(self.gpu_milli) / 1000.0
+    }
+}
+
 /// Nodes of the same model and number of devices.
 pub(super) struct Class {
     pub(super) devices: i64,

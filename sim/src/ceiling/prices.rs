@@ -1,4 +1,4 @@
-//! The bound for given prices, in integers, and its slope in each price.
+//! The bound for given prices, in integers, and the patterns of devices that give it.
 
 use super::instance::Instance;
 
@@ -14,31 +14,35 @@ pub(super) struct Prices {
     pub(super) cpu: Vec<i64>,
 }
 
-/// The bound in 2^-12 thousandths of a GPU, and what one more unit of each price adds to it: supply minus demand.
+/// What one device of a class holds: indices of kinds and how many parts of each.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pattern {
+    pub(super) class: usize,
+    pub(super) parts: Vec<(usize, i64)>,
+}
+
+/// The bound in 2^-12 thousandths of a GPU, and the dearest pattern of every class with devices.
 pub(super) struct Bound {
     pub(super) value: i128,
-    pub(super) pod_slopes: Vec<f64>,
-    pub(super) cpu_slopes: Vec<f64>,
+    pub(super) patterns: Vec<Pattern>,
 }
 
 /// Evaluates the bound of the module documentation. `prices.cpu` must not be negative; prices of pods without GPUs are
 /// not read.
 pub(super) fn bound(instance: &Instance, prices: &Prices) -> Bound {
-    let mut bound = Bound {
-        value: 0,
-        pod_slopes: vec![0.0; instance.kinds.len()],
-        cpu_slopes: instance.classes.iter().map(|class| class.cpu_milli as f64).collect(),
-    };
+    let mut bound = Bound { value: 0, patterns: Vec::new() };
     for (class, &price) in instance.classes.iter().zip(&prices.cpu) {
         let cost = i128::from(price) * i128::from(class.cpu_milli);
         bound.value += (cost >> CPU_BITS) + 1;
     }
-    for class in 0..instance.classes.len() {
-        add_class(instance, prices, class, &mut bound);
+    for (index, class) in instance.classes.iter().enumerate().filter(|(_, class)| class.devices > 0)
+    {
+        let (value, parts) = dearest_pattern(instance, prices, index);
+        bound.value += i128::from(value) * i128::from(class.devices);
+        bound.patterns.push(Pattern { class: index, parts });
     }
-    for kind in 0..instance.kinds.len() {
-        add_kind(instance, prices, kind, &mut bound);
-    }
+    bound.value +=
+        (0..instance.kinds.len()).map(|kind| kind_term(instance, prices, kind)).sum::<i128>();
     bound
 }
 
@@ -49,51 +53,35 @@ fn cpu_cost(price: i64, cpu_milli: i64) -> i64 {
 }
 
 /// \[1\], and for pods without GPUs their part of \[2\].
-fn add_kind(instance: &Instance, prices: &Prices, index: usize, bound: &mut Bound) {
+fn kind_term(instance: &Instance, prices: &Prices, index: usize) -> i128 {
     let kind = &instance.kinds[index];
     if kind.num_gpu == 0 {
-        let cost = |&class: &usize| (cpu_cost(prices.cpu[class], kind.cpu_milli), class);
-        let Some((price, class)) = kind.classes.iter().map(cost).min() else { return };
-        bound.value -= i128::from(price) * i128::from(kind.at_least);
-        bound.cpu_slopes[class] -= (kind.cpu_milli * kind.at_least) as f64;
-        return;
+        let cost = |&class: &usize| cpu_cost(prices.cpu[class], kind.cpu_milli);
+        let price = kind.classes.iter().map(cost).min().unwrap_or(0);
+        return -i128::from(price) * i128::from(kind.at_least);
     }
-    let worth = i64::from(kind.num_gpu) * i64::from(kind.gpu_milli) << PRICE_BITS;
+    let worth = (i64::from(kind.num_gpu) * i64::from(kind.gpu_milli)) << PRICE_BITS;
     let excess = worth - prices.pods[index];
     let count = if excess >= 0 { kind.at_most } else { kind.at_least };
-    bound.value += i128::from(excess) * i128::from(count);
-    bound.pod_slopes[index] -= count as f64;
+    i128::from(excess) * i128::from(count)
 }
 
-/// \[2\] of one class: its devices times the best that one of them can hold.
-fn add_class(instance: &Instance, prices: &Prices, class: usize, bound: &mut Bound) {
-    let devices = instance.classes[class].devices;
-    if devices == 0 {
-        return;
-    }
+/// u_c and what gives it.
+fn dearest_pattern(instance: &Instance, prices: &Prices, class: usize) -> (i64, Vec<(usize, i64)>) {
     let cells = usize::from(1000 / instance.unit);
-    // The dearest kind of every share; the last entry is for whole devices.
+    // The dearest kind of every size of part; the last size is a whole device.
     let mut dearest: Vec<(i64, usize)> = vec![(0, usize::MAX); cells + 1];
     for (index, kind) in instance.kinds.iter().enumerate() {
         if kind.num_gpu == 0 || !kind.classes.contains(&class) {
             continue;
         }
         let net = prices.pods[index] - cpu_cost(prices.cpu[class], kind.cpu_milli);
-        let per_device = net.div_euclid(i64::from(kind.num_gpu))
-            + i64::from(net.rem_euclid(i64::from(kind.num_gpu)) > 0);
-        let cell = usize::from(kind.gpu_milli / instance.unit);
-        if per_device > dearest[cell].0 {
-            dearest[cell] = (per_device, index);
-        }
+        let devices = i64::from(kind.num_gpu);
+        let rounded_up = net.div_euclid(devices) + i64::from(net.rem_euclid(devices) > 0);
+        let size = usize::from(kind.gpu_milli / instance.unit);
+        dearest[size] = dearest[size].max((rounded_up, index));
     }
-    let (value, pattern) = knapsack(&dearest);
-    bound.value += i128::from(value) * i128::from(devices);
-    for (index, count) in pattern {
-        let kind = &instance.kinds[index];
-        let pods = (devices * count) as f64 / f64::from(kind.num_gpu);
-        bound.pod_slopes[index] += pods;
-        bound.cpu_slopes[class] -= pods * kind.cpu_milli as f64;
-    }
+    knapsack(&dearest)
 }
 
 /// The most that parts of these sizes (index = size, value, name) are worth within the size of the last entry, and the

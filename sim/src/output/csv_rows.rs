@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::Results;
 use crate::columns::Column;
 use crate::pack::Run;
 
@@ -20,7 +21,7 @@ const MEASURES: [(&str, Measure); 3] = [
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_csv(out: &mut dyn Write, runs: &[Run]) -> io::Result<()> {
+pub fn write_csv(out: &mut dyn Write, results: &Results<'_>) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     let mut header: Vec<String> =
         ["trace", "policy", "seed", "pods", "rejected"].map(str::to_owned).into();
@@ -31,7 +32,7 @@ pub fn write_csv(out: &mut dyn Write, runs: &[Run]) -> io::Result<()> {
         ["accepted_gpu", "accepted_8gpu", "accepted_constrained", "us_per_pod"].map(str::to_owned),
     );
     writer.write_record(&header)?;
-    for run in runs {
+    for run in results.runs {
         writer.write_record(row(run))?;
     }
     writer.flush()

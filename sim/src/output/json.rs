@@ -1,16 +1,28 @@
-//! `{"runs": [...], "means": [...]}`; figures that a run does not have are null.
+//! `{"runs": [...], "means": [...]}`; figures that a run does not have are null. With ceilings also
+//! `"ceilings": [...]`.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::rounded;
+use super::{Results, rounded};
+use crate::ceiling::Ceiling;
 use crate::pack::{Mean, MeanSd, Run};
 
 #[derive(Serialize)]
 struct Document<'a> {
     runs: Vec<RunRow<'a>>,
     means: Vec<MeanRow<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ceilings: Vec<CeilingRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct CeilingRow<'a> {
+    trace: &'a str,
+    seed: u64,
+    accepted_until: f64,
+    alloc: f64,
 }
 
 #[derive(Serialize)]
@@ -42,10 +54,11 @@ struct MeanRow<'a> {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_json(out: &mut dyn Write, runs: &[Run], means: &[Mean]) -> io::Result<()> {
+pub fn write_json(out: &mut dyn Write, results: &Results<'_>) -> io::Result<()> {
     let document = Document {
-        runs: runs.iter().map(RunRow::of).collect(),
-        means: means.iter().map(MeanRow::of).collect(),
+        runs: results.runs.iter().map(RunRow::of).collect(),
+        means: results.means.iter().map(MeanRow::of).collect(),
+        ceilings: results.ceilings.iter().map(CeilingRow::of).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)
@@ -84,6 +97,17 @@ impl<'a> MeanRow<'a> {
             accepted_8gpu: percent(mean.eight_gpu.percent()),
             accepted_constrained: percent(mean.constrained.percent()),
             us_per_pod: rounded(mean.us_per_pod, 3),
+        }
+    }
+}
+
+impl<'a> CeilingRow<'a> {
+    fn of(ceiling: &'a Ceiling) -> CeilingRow<'a> {
+        CeilingRow {
+            trace: &ceiling.trace,
+            seed: ceiling.seed,
+            accepted_until: rounded(ceiling.accepted_until, 4),
+            alloc: rounded(ceiling.alloc, 4),
         }
     }
 }

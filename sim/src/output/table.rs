@@ -3,12 +3,15 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
+use super::Results;
+use crate::ceiling::Ceiling;
 use crate::pack::{Mean, MeanSd, Policy};
 use crate::published::{Comparison, Difference};
 
 /// Draws the means, and the means over all traces where there are several. With published results, each policy stands beside its own
 /// published figures (`!` marks a difference beyond the tolerance), or beside those of FGD if it has none.
-pub fn render_table(means: &[Mean], published: Option<Comparison<'_>>) -> String {
+pub fn render_table(results: &Results<'_>, published: Option<Comparison<'_>>) -> String {
+    let Results { means, ceilings, .. } = *results;
     let mut table = Table::new();
     table.load_style(NOTHING);
     let mut header = vec![
@@ -24,6 +27,9 @@ pub fn render_table(means: &[Mean], published: Option<Comparison<'_>>) -> String
         "CONSTRAINED",
         "µs/POD",
     ];
+    if !ceilings.is_empty() {
+        header.push("CEILING");
+    }
     if published.is_some() {
         header.extend(["PUBLISHED", "DIFF@100", "DIFF@130"]);
     }
@@ -33,14 +39,27 @@ pub fn render_table(means: &[Mean], published: Option<Comparison<'_>>) -> String
     for mean in means {
         let name = if mean.trace == last_trace { "" } else { &mean.trace };
         last_trace = &mean.trace;
-        table.add_row(row(name, mean, published));
+        let near = ceilings.iter().filter(|ceiling| ceiling.trace == mean.trace);
+        let mut row = row(name, mean);
+        push_ceiling(&mut row, ceilings, near);
+        row.extend(published.map(|published| comparison(mean, published)).into_iter().flatten());
+        table.add_row(row);
     }
     let traces = means.chunk_by(|a, b| a.trace == b.trace).count();
     if traces > 1 {
         table.add_row(vec![""; columns]);
         for (index, policy) in policies(means).into_iter().enumerate() {
             let name = if index == 0 { format!("mean of {traces} traces") } else { String::new() };
-            table.add_row(overall(&name, policy, means, published));
+            let mut row = overall(&name, policy, means);
+            push_ceiling(&mut row, ceilings, ceilings.iter());
+            let own: Vec<&Mean> = means.iter().filter(|mean| mean.policy == policy).collect();
+            row.extend(
+                published
+                    .map(|published| overall_comparison(&own, published))
+                    .into_iter()
+                    .flatten(),
+            );
+            table.add_row(row);
         }
     }
     for column in table.column_iter_mut().skip(2) {
@@ -54,7 +73,18 @@ const LEGEND: &str = "All in %. ALLOC: GPU in use of the cluster's, at 100 % and
 cluster's GPU.\nRATIO: fragment amount of the idle GPU at 80 %. 8-GPU, CONSTRAINED: GPUs placed of those asked for by 8-GPU pods and by pods that \
 name models.";
 
-fn row(name: &str, mean: &Mean, published: Option<Comparison<'_>>) -> Vec<String> {
+/// The mean ceiling, if there are ceilings at all.
+fn push_ceiling<'c>(
+    row: &mut Vec<String>,
+    all: &[Ceiling],
+    some: impl Iterator<Item = &'c Ceiling>,
+) {
+    if !all.is_empty() {
+        row.push(number(MeanSd::of(some.map(|ceiling| ceiling.alloc)).map(|over| over.mean)));
+    }
+}
+
+fn row(name: &str, mean: &Mean) -> Vec<String> {
     let mut row = vec![name.to_owned(), mean.policy.to_string()];
     for alloc in [mean.alloc_100, mean.alloc_130] {
         row.push(number(alloc.map(|alloc| alloc.mean)));
@@ -65,9 +95,6 @@ fn row(name: &str, mean: &Mean, published: Option<Comparison<'_>>) -> Vec<String
     row.push(number(mean.eight_gpu.percent()));
     row.push(number(mean.constrained.percent()));
     row.push(format!("{:.1}", mean.us_per_pod));
-    if let Some(published) = published {
-        row.extend(comparison(mean, published));
-    }
     row
 }
 
@@ -98,12 +125,7 @@ fn policies(means: &[Mean]) -> Vec<Policy> {
 }
 
 /// Means over traces of one policy's means; accepted shares are pooled.
-fn overall(
-    name: &str,
-    policy: Policy,
-    means: &[Mean],
-    published: Option<Comparison<'_>>,
-) -> Vec<String> {
+fn overall(name: &str, policy: Policy, means: &[Mean]) -> Vec<String> {
     let own: Vec<&Mean> = means.iter().filter(|mean| mean.policy == policy).collect();
     let over = |of: &dyn Fn(&Mean) -> Option<f64>| {
         let values: Option<Vec<f64>> = own.iter().map(|mean| of(mean)).collect();
@@ -125,9 +147,6 @@ fn overall(
     row.push(number(pooled(|mean| mean.eight_gpu)));
     row.push(number(pooled(|mean| mean.constrained)));
     row.push(over(&|mean| Some(mean.us_per_pod)).map_or_else(String::new, |us| format!("{us:.1}")));
-    if let Some(published) = published {
-        row.extend(overall_comparison(&own, published));
-    }
     row
 }
 
