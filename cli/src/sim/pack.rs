@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// Also write a report with curves to look at: one HTML file that needs nothing else.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Also prove a ceiling for each trace: what no policy that accepts as long as these could pass. A report has them always.
+    /// Also prove a ceiling for each trace: what no policy could pass that accepts as long as the best of these does. A report has them always.
     #[arg(long)]
     ceiling: bool,
     /// Compare with published results: a CSV file with the columns trace, policy, n_seeds, alloc_100_mean, alloc_100_sd, alloc_130_mean, alloc_130_sd.

@@ -39,6 +39,11 @@ pub(super) struct Instance {
     pub(super) unit: u16,
 }
 
+/// CPU, devices, share and classes of a kind.
+type KindKey = (i64, u8, u16, Vec<usize>);
+/// Accepted at least and at most.
+type Counts = (i64, i64);
+
 /// Largest single node of a class: a pod above it fits on none of them.
 #[derive(Default)]
 struct Largest {
@@ -65,7 +70,7 @@ impl Instance {
             class.cpu = class.cpu.max(node.cpu_milli);
             class.memory = class.memory.max(node.memory_mib);
         }
-        let mut kinds: BTreeMap<(i64, u8, u16, &str, Vec<usize>), (i64, i64)> = BTreeMap::new();
+        let mut kinds: BTreeMap<KindKey, Counts> = BTreeMap::new();
         let mut arrived = 0;
         for pod in sequence.pods.iter().map(|&pod| &trace.pods[pod]) {
             arrived += pod.gpu_milli_total();
@@ -84,14 +89,14 @@ impl Instance {
             if classes.is_empty() {
                 continue;
             }
-            let key = (pod.cpu_milli, pod.num_gpu, pod.gpu_milli, pod.gpu_spec.as_str(), classes);
+            let key = (pod.cpu_milli, pod.num_gpu, pod.gpu_milli, classes);
             let count = kinds.entry(key).or_default();
             count.0 += i64::from(must);
             count.1 += 1;
         }
         let kinds: Vec<Kind> = kinds
             .into_iter()
-            .map(|((cpu_milli, num_gpu, gpu_milli, _, classes), (at_least, at_most))| Kind {
+            .map(|((cpu_milli, num_gpu, gpu_milli, classes), (at_least, at_most))| Kind {
                 cpu_milli,
                 num_gpu,
                 gpu_milli,

@@ -70,8 +70,8 @@ pub fn ceiling(
     Ok(Ceiling { trace: trace.name.clone(), seed, accepted_until, alloc: alloc.min(100.0) })
 }
 
-/// The ceilings of all traces and seeds of a plan, for policies that accept at least as long as the one of `runs` that
-/// rejected last: this makes each ceiling as low as it can be without excluding that run.
+/// The ceilings of all traces and seeds of a plan, for policies that accept at least as long as the best of `runs` on the
+/// same sequence does: so no run passes the ceiling, and it is as low as that allows.
 ///
 /// # Errors
 /// Those of [`Sequence::tuned`].
@@ -91,8 +91,8 @@ pub fn ceilings(
     steal_all(cases.len(), jobs, |index| {
         let (trace, seed) = cases[index];
         let same = runs.iter().filter(|run| run.trace == trace.name && run.seed == seed);
-        let latest = same.map(|run| run.accepted_until).fold(0.0, f64::max);
-        let result = ceiling(setup, trace, seed, latest);
+        let best = same.max_by_key(|run| run.gpu.placed_milli);
+        let result = ceiling(setup, trace, seed, best.map_or(0.0, |run| run.accepted_until));
         *results[index].lock().expect("no holder of this lock panics") = Some(result);
         true
     });

@@ -48,7 +48,7 @@ pub(super) fn bound(instance: &Instance, prices: &Prices) -> Bound {
 
 /// floor(l_c cpu_k), or less where that is out of range: less is safe.
 fn cpu_cost(price: i64, cpu_milli: i64) -> i64 {
-    let cost = i128::from(price) * i128::from(cpu_milli) >> CPU_BITS;
+    let cost = (i128::from(price) * i128::from(cpu_milli)) >> CPU_BITS;
     i64::try_from(cost).unwrap_or(i64::MAX).min(1 << 50)
 }
 

@@ -54,7 +54,7 @@ function chart(trace, spec) {
     inside += `<path class="ideal" d="M${x(xs[0])} ${y(xs[0])}L${x(100)} ${y(100)}L${x(last)} ${y(100)}"/>`;
     if (trace.ceiling !== null) {
       inside += `<line class="ceiling" x1="${x(trace.ceiling)}" x2="${x(last)}" y1="${y(trace.ceiling)}" y2="${y(trace.ceiling)}"/>`;
-      body += `<text class="strong" x="${W - R}" y="${y(trace.ceiling) - 5}" text-anchor="end">ceiling ${two(trace.ceiling)}</text>`;
+      body += `<text class="strong over" x="${W - R}" y="${y(trace.ceiling) - 5}" text-anchor="end">ceiling ${two(trace.ceiling)}</text>`;
     }
   }
   for (const p of [...visible].reverse()) {
@@ -104,7 +104,7 @@ function bars() {
   const rows = data.traces.filter((t) => t.policies.some((p) => p.alloc_100));
   if (!rows.length) return `<p class="note">The load does not reach 100 %.</p>`;
   const policies = names.filter((name) => shown.has(name));
-  const bar = policies.length > 3 ? 9 : 13, gap = 16, left = 150, width = 1120, right = 70;
+  const bar = policies.length > 3 ? 12 : 15, gap = 18, left = 150, width = 1120, right = 70;
   const height = rows.length * (policies.length * bar + gap) + 34;
   const idle = (p) => 100 - p.alloc_100[0];
   const top = Math.max(1, ...rows.flatMap((t) => t.policies.filter((p) => shown.has(p.policy) && p.alloc_100).map((p) => idle(p) + p.alloc_100[1])));
@@ -122,7 +122,7 @@ function bars() {
       const y = yTop + i * bar, end = x(idle(p)), sd = p.alloc_100[1], middle = y + (bar - 1) / 2;
       body += `<rect x="${left}" y="${y}" width="${end - left}" height="${bar - 2}" rx="1.5" fill="${color[name]}"><title>${name}: ${two(idle(p))} % idle</title></rect>`;
       if (sd > 0) body += `<line x1="${x(Math.max(0, idle(p) - sd))}" x2="${x(idle(p) + sd)}" y1="${middle}" y2="${middle}" stroke="#1d2733" stroke-width="1"/>`;
-      body += `<text x="${Math.max(end, x(idle(p) + sd)) + 5}" y="${middle + 4}" style="font-size:${bar > 10 ? 11 : 9.5}px">${two(idle(p))}</text>`;
+      body += `<text x="${Math.max(end, x(idle(p) + sd)) + 5}" y="${middle + 4}" class="over" style="font-size:10.5px">${two(idle(p))}</text>`;
     });
     if (t.ceiling !== null) body += `<line x1="${x(100 - t.ceiling)}" x2="${x(100 - t.ceiling)}" y1="${yTop - 3}" y2="${yTop + span + 1}" stroke="#fff" stroke-width="4"/><line x1="${x(100 - t.ceiling)}" x2="${x(100 - t.ceiling)}" y1="${yTop - 3}" y2="${yTop + span + 1}" stroke="#1d2733" stroke-width="1.6"/>`;
     yTop += span + gap;
@@ -140,9 +140,9 @@ function tiles() {
     const gains = data.traces.map((t) => { const p = t.policies.find((q) => q.policy === name); return t.published_fgd && p && p.alloc_130 ? p.alloc_130[0] - t.published_fgd[1] : null; });
     const gain = mean(gains);
     return `<div class="tile" style="border-top-color:${color[name]}"><span class="name">${name}</span><b>${two(main)}<small> %</small></b>` +
-      `<span>of the GPU in use at ${final === null ? 100 : 130} % asked for</span>` +
-      (final === null ? "" : `<span>${two(full)} % at 100 % asked for</span>`) +
-      (gain === null ? "" : `<span>${gain >= 0 ? "+" : "−"}${Math.abs(gain).toFixed(2)} points against published FGD</span>`) + `</div>`;
+      `<span>in use at ${final === null ? 100 : 130} % asked for</span>` +
+      (final === null ? "" : `<span>${two(full)} % at 100 %</span>`) +
+      (gain === null ? "" : `<span>${gain >= 0 ? "+" : "−"}${Math.abs(gain).toFixed(2)} points to published FGD</span>`) + `</div>`;
   }).join("");
 }
 
@@ -168,7 +168,7 @@ function draw() {
     const card = document.createElement("section");
     card.className = "card";
     const charts = [ALLOC, FRAG].map((spec) => [spec, chart(t, spec)]);
-    const until = t.ceiling === null ? "" : `No policy that turns away no small pod before ${t.accepted_until.toFixed(0)} % can use more than ${two(t.ceiling)} %.`;
+    const until = t.ceiling === null ? "" : `Ceiling ${two(t.ceiling)} %: proven for policies that turn away no pod of at most one GPU until ${t.accepted_until.toFixed(0)} % has been asked for, as the best one here.`;
     card.innerHTML = `<h2>${escape(shortName(t.trace))}</h2><p class="note">${until}</p><div class="pair">${charts.map(([spec, c]) => `<div><h3>${spec.title}</h3>${c.html}</div>`).join("")}</div>`;
     place.append(card);
     card.querySelectorAll("svg").forEach((node, i) => charts[i][1].hover(node));
@@ -177,7 +177,7 @@ function draw() {
 
 const seeds = data.traces[0].policies[0].seeds;
 byId("setting").textContent = `${data.nodes.toLocaleString("en")} nodes, ${data.gpus.toLocaleString("en")} GPUs. Pods arrive one at a time in random order until ${Math.round(data.load * 100)} % of the GPU has been asked for; none leaves. Means of ${seeds} seed${seeds === 1 ? "" : "s"}; choice among equal nodes: ${data.ties}; workload mix: ${data.mix}.`;
-if (data.traces.some((t) => t.ceiling !== null)) byId("ceiling-note").textContent = " The black mark is what the ceiling leaves: no policy that accepts as long as the best one here could do better, even knowing the future.";
+if (data.traces.some((t) => t.ceiling !== null)) byId("ceiling-note").textContent = " The black mark is the ceiling: no policy that accepts as long as the best one here could leave less, even knowing the future.";
 byId("tiles").innerHTML = tiles();
 byId("figures").innerHTML = figures();
 byId("legend").innerHTML = names.map((name) => `<button aria-pressed="true" data-policy="${name}"><i style="background:${color[name]}"></i>${name}</button>`).join("");
