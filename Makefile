@@ -60,6 +60,9 @@ lint: library ## formatting, clippy, vet; warnings are errors
 	@unformatted=$$(gofmt -l go-shim); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; }
 	go -C go-shim vet ./...
 
+# Public traces and published figures, where they are at hand; without them the same tests run on generated ones.
+export MORTISE_DATA ?= $(abspath $(wildcard ../shared/data))
+
 .PHONY: test-rust
 test-rust: setup ## unit, property and doc tests of the Rust crates
 	cargo test --workspace --locked
