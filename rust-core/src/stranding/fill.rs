@@ -7,8 +7,8 @@
 //! The straightforward loop spends its time on draws that do not fit. Whether a draw fits depends on three thresholds
 //! only (free CPU, largest device or number of whole devices, model), so each stream keeps, for every threshold the
 //! mix can tell apart, the set of steps that pass it as a bit set. The next draw that fits is then the first bit of
-//! an intersection, and a fill costs a few instructions per *placed* pod. Word i of a set covers the 64 steps from
-//! 32 i on, so the 30 steps that matter from any position lie in one word.
+//! an intersection, and a fill costs a few instructions per *placed* pod. Word i of a set covers the 128 steps
+//! from 64 i on, so the 60 steps that matter from any position lie in one word.
 
 use std::ops::RangeInclusive;
 
@@ -16,14 +16,14 @@ use super::mix::Mix;
 use super::models::ModelClasses;
 use super::params::{FILL_STREAMS, LOOK_AHEAD, MISS_LIMIT, STREAM_STEPS};
 use super::shape::{Shape, clamp_cpu};
-use super::streams::Drawer;
+use super::streams::{Drawer, Tickets};
 use crate::limits::{CARD_MILLI, MAX_GPUS_PER_NODE};
 use crate::request::GpuRequest;
 
 const WORDS: usize = STREAM_STEPS / LOOK_AHEAD;
 
 /// A set of steps of one stream.
-type Steps = [u64; WORDS];
+type Steps = [u128; WORDS];
 
 /// What one step asks for.
 #[derive(Clone, Copy, Default, Debug)]
@@ -66,7 +66,12 @@ pub(super) struct Fills {
 
 impl Fills {
     /// Draws the streams of `mix`. Empty for an empty mix.
-    pub(super) fn new(mix: &Mix, models: &ModelClasses) -> Self {
+    pub(super) fn new(
+        mix: &Mix,
+        models: &ModelClasses,
+        tickets: &Tickets,
+        take_permille: u64,
+    ) -> Self {
         if mix.is_empty() {
             return Self::default();
         }
@@ -100,7 +105,7 @@ impl Fills {
             asks: Vec::with_capacity(FILL_STREAMS),
         };
         fills.rows = vec![[0; WORDS]; FILL_STREAMS * fills.rows_per_stream];
-        let drawer = Drawer::new(mix);
+        let drawer = Drawer::new(mix, tickets, take_permille);
         for stream in 0..FILL_STREAMS {
             fills.draw_stream(stream, mix, models, &drawer, &sizes);
         }
@@ -112,7 +117,7 @@ impl Fills {
         stream: usize,
         mix: &Mix,
         models: &ModelClasses,
-        drawer: &Drawer,
+        drawer: &Drawer<'_>,
         sizes: &[u16],
     ) {
         let mut asks = [Ask::default(); STREAM_STEPS];
@@ -190,11 +195,11 @@ impl Fills {
         loop {
             let (word, shift) = (step / LOOK_AHEAD % WORDS, step % LOOK_AHEAD);
             let window = (1 << (end - step)) - 1;
-            let by_cpu = rows[cpu_rank][word] >> shift;
-            let by_gpu = (fits[word] & allowed[word]) >> shift & window;
+            let by_cpu = (rows[cpu_rank][word] >> shift) as u64;
+            let by_gpu = ((fits[word] & allowed[word]) >> shift) as u64 & window;
             let hits = by_gpu & by_cpu;
             let before_hit = (hits & hits.wrapping_neg()).wrapping_sub(1);
-            let wants = takes[word] >> shift & before_hit;
+            let wants = (takes[word] >> shift) as u64 & before_hit;
             let takers = wants & by_cpu;
             let event = if hits == 0 || takers == 0 { hits } else { takers };
             let before_event = (event & event.wrapping_neg()).wrapping_sub(1);

@@ -1,7 +1,8 @@
 //! The learned state as bytes: counts, remembered UIDs, the mix that scores now and its prices. With it and the same
 //! cluster state another kernel takes the same decisions.
 //!
-//! Layout, little-endian: magic, version u32, arrivals u64, priced-at u64 (`u64::MAX` for never), then each with a
+//! Layout, little-endian: magic, version u32, arrivals u64, priced-at u64 (`u64::MAX` for never), CPU-only
+//! probability u64 in per mille, then each with a
 //! leading u32 count: counted kinds (kind, weight u64) in rising order, UIDs (u128) oldest first, the mix (kind,
 //! weight u64, price u64) in its order; last the xxh3-64 of all before it. A kind is cpu i64, cards u16, milli per
 //! card u16, models u64; models are bits of the exporting kernel's model ids.
@@ -11,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::Stranding;
 use super::mix::{Arrivals, Mix, WeightedKind};
 use super::params::{MAX_COUNTED_KINDS, MAX_MIX_WEIGHT, MAX_REMEMBERED_UIDS};
-use super::scarcity::{MAX_PRICE, Prices};
+use super::scarcity::{MAX_PRICES, Prices};
 use crate::error::Error;
 use crate::limits::MAX_MIX_KINDS;
 use crate::request::{GpuRequest, Kind, check_cpu};
@@ -30,6 +31,7 @@ impl Stranding {
         out.extend(VERSION.to_le_bytes());
         out.extend(self.arrivals.counted.to_le_bytes());
         out.extend(self.priced_at.unwrap_or(NEVER).to_le_bytes());
+        out.extend(self.take_permille.to_le_bytes());
         let mut counted: Vec<(Kind, u64)> =
             self.arrivals.weights.iter().map(|(&kind, &weight)| (kind, weight)).collect();
         counted.sort_unstable();
@@ -67,6 +69,7 @@ impl Stranding {
         let same_mix = !self.fixed || self.mix == state.mix;
         self.arrivals = state.arrivals;
         if !self.fixed {
+            self.take_permille = state.take_permille;
             self.adopt(state.mix);
         }
         self.priced_at = None;
@@ -82,6 +85,7 @@ struct State {
     arrivals: Arrivals,
     mix: Mix,
     prices: Vec<u64>,
+    take_permille: u64,
     priced_at: Option<u64>,
 }
 
@@ -92,6 +96,10 @@ impl State {
         let priced_at = Some(reader.u64()?).filter(|&at| at != NEVER);
         if priced_at.is_some_and(|at| at > arrivals.counted) {
             return Err(invalid("prices from the future", "the arrival count"));
+        }
+        let take_permille = reader.u64()?;
+        if take_permille > 1000 {
+            return Err(invalid("a probability above 1", "CPU-only pods"));
         }
         for _ in 0..reader.count("counted kinds", MAX_COUNTED_KINDS)? {
             let kind = reader.kind(remap)?;
@@ -113,12 +121,12 @@ impl State {
         if mix.total() > MAX_MIX_WEIGHT + MAX_MIX_KINDS as u64 {
             return Err(invalid("weights beyond their bound", "the mix"));
         }
-        if prices.iter().try_fold(0u64, |sum, &p| sum.checked_add(p)).is_none_or(|s| s > MAX_PRICE)
+        if prices.iter().try_fold(0u64, |sum, &p| sum.checked_add(p)).is_none_or(|s| s > MAX_PRICES)
         {
             return Err(invalid("prices beyond their bound", "the mix"));
         }
         reader.end()?;
-        Ok(Self { arrivals, mix, prices, priced_at })
+        Ok(Self { arrivals, mix, prices, take_permille, priced_at })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The value of a free shape: expected stranded GPU, the learned workload mix and its prices, fragment amounts.
 //!
-//! cost of a placement = 10 * 2^16 * [W'(after) - W'(before)] + 32 * sum_m P_m * [U_m(before) - U_m(after)]
-//! (scheduling-quality notes, B.3 to B.5): what will be stranded more, and what scarce places are lost.
+//! cost of a placement = 2^16 * [W'(after) - W'(before)] + 32 * sum_m P_m * [U_m(before) - U_m(after)]: what will be
+//! stranded more, and what scarce places are lost (scheduling-quality notes, B.3 to B.5, with a refined price).
 //!
 //! [`mix`] learns what arrives and [`learned`] carries that over a restart; [`fill`] computes W', [`scarcity`] U and P; [`memo`] remembers both by shape;
 //! [`totals`] sums U over the cluster; [`fgd`] is the published measure for comparison and reports; [`twin`] computes
@@ -19,6 +19,7 @@ pub mod params;
 mod quote;
 mod scarcity;
 mod shape;
+mod slack;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use quote::Quotes;
 pub use totals::NodeShapes;
 
 use crate::cluster::FreeShape;
+use crate::limits::MAX_MIX_KINDS;
 use crate::request::{GpuRequest, Kind, PodRequest};
 use crate::score::{Placed, first_whole};
 use crate::units::DeviceMask;
@@ -39,10 +41,12 @@ use memo::Memo;
 use mix::{Arrivals, Observed};
 use models::ModelClasses;
 use params::{
-    FILL_STREAMS, MIX_COVERAGE_PERMILLE, PRICE_REFRESH_ARRIVALS, PRICE_WEIGHT, WASTE_WEIGHT,
+    FILL_STREAMS, LARGE_KIND_DEVICES, MIX_COVERAGE_PERMILLE, PRICE_REFRESH_ARRIVALS, PRICE_WEIGHT,
+    WASTE_WEIGHT,
 };
-use scarcity::{Places, Prices};
+use scarcity::{Market, Places, Prices};
 use shape::Shape;
+use streams::Tickets;
 use totals::Totals;
 
 /// Counters for metrics.
@@ -71,6 +75,9 @@ pub struct Stranding {
     arrivals: Arrivals,
     mix: Mix,
     models: ModelClasses,
+    tickets: Tickets,
+    /// Probability that a CPU-only pod takes its CPU in a fill.
+    take_permille: u64,
     fills: Fills,
     places: Places,
     prices: Prices,
@@ -100,6 +107,8 @@ impl Stranding {
             arrivals: Arrivals::default(),
             models: ModelClasses::new(&mix),
             mix: Mix::default(),
+            tickets: Tickets::new(),
+            take_permille: slack::take_permille(&mix, 0, 0),
             fills: Fills::default(),
             places: Places::default(),
             prices: Prices::default(),
@@ -128,17 +137,20 @@ impl Stranding {
     fn adopt(&mut self, mix: Mix) {
         self.mix = mix;
         self.models = ModelClasses::new(&self.mix);
-        self.fills = Fills::new(&self.mix, &self.models);
+        self.draw_streams();
         self.places = Places::new(&self.mix);
         self.totals.reset(&self.models, &self.places);
         self.losses.reset(&self.places);
         self.row = vec![0; self.places.width()];
         self.row_after = self.row.clone();
-        self.mix_stamp += 1;
         self.relearns += u64::from(!self.mix.is_empty());
         self.priced_at = None;
-        let nothing_usable = vec![0; self.mix.kinds().len()];
-        self.set_prices(Prices::new(&self.mix, 0, &nothing_usable));
+        self.set_prices(Prices::known(vec![0; self.mix.kinds().len()]));
+    }
+
+    fn draw_streams(&mut self) {
+        self.fills = Fills::new(&self.mix, &self.models, &self.tickets, self.take_permille);
+        self.mix_stamp += 1;
     }
 
     fn set_prices(&mut self, mut prices: Prices) {
@@ -147,8 +159,8 @@ impl Stranding {
         self.price_stamp += 1;
     }
 
-    /// Computes prices from the cluster if the mix is new or enough pods arrived since the last time. Call before a
-    /// decision, after the arrival was observed.
+    /// Looks at the cluster if the mix is new or enough pods arrived since the last time: computes prices, and for a
+    /// new mix how much CPU the CPU-only pods will take. A large kind that is new joins the mix then. Call before a decision, after the arrival was observed.
     pub fn refresh_if_due(&mut self, nodes: &dyn NodeShapes) {
         let counted = self.arrivals.counted();
         if self.mix.is_empty()
@@ -156,11 +168,49 @@ impl Stranding {
         {
             return;
         }
+        if self.large_kind_unknown() {
+            self.adopt(self.arrivals.learn(MIX_COVERAGE_PERMILLE));
+        }
         self.totals.update(nodes, &self.models, &self.places);
-        let usable = self.totals.usable_milli(&self.mix, &self.models, &self.places);
-        self.set_prices(Prices::new(&self.mix, self.totals.idle_milli(), &usable));
+        let (idle, cpu) = (self.totals.idle_milli(), self.totals.cpu_milli());
+        if self.priced_at.is_none() {
+            let take_permille = slack::take_permille(&self.mix, idle, cpu);
+            if take_permille != self.take_permille {
+                self.take_permille = take_permille;
+                self.draw_streams();
+            }
+        }
+        let prices = Prices::new(
+            &self.mix,
+            &Market {
+                weights: &self.weights(),
+                capacity_milli: self.totals.capacity_milli(),
+                idle_milli: idle,
+                usable_milli: &self.totals.usable_milli(&self.mix, &self.models, &self.places),
+            },
+        );
+        self.set_prices(prices);
         self.priced_at = Some(counted);
         self.price_refreshes += 1;
+    }
+
+    /// Whether a large kind was counted since the mix was learned. It must not wait for its price until the next
+    /// relearn: what it needs is taken by then.
+    fn large_kind_unknown(&self) -> bool {
+        let mut large =
+            self.arrivals.weights.keys().filter(|kind| kind.gpu.count() >= LARGE_KIND_DEVICES);
+        !self.fixed
+            && self.mix.kinds().len() < MAX_MIX_KINDS
+            && large.any(|kind| self.mix.kinds().iter().all(|known| known.kind != *kind))
+    }
+
+    /// Weight of each kind of the mix as counted now: prices follow the load more closely than fills.
+    fn weights(&self) -> Vec<u64> {
+        let kinds = self.mix.kinds().iter();
+        if self.fixed {
+            return kinds.map(|known| known.weight).collect();
+        }
+        kinds.map(|known| self.arrivals.weights.get(&known.kind).copied().unwrap_or(0)).collect()
     }
 
     /// Changes when the mix changes: quotes and costs from before are void. Starts at 1.
@@ -181,7 +231,7 @@ impl Stranding {
         &self.mix
     }
 
-    /// P_m of every kind of the mix, in its order.
+    /// Price of one place of every kind of the mix, in its order, in 2^-16 milli-GPU.
     #[must_use]
     pub fn prices(&self) -> &[u64] {
         &self.prices.of_kind

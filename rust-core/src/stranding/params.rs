@@ -1,30 +1,37 @@
 //! Every number of the expected-stranding measure, with the reason for its value. Nothing else in this module tree
 //! holds a tunable constant.
 
-/// Random fills per free shape. The cost of a placement is a difference of two means over the *same* streams, so 32
-/// already orders placements as well as more do; the time of a fill set grows with it.
+/// Random fills per free shape, a power of two: draws are stratified over them. Fewer are as good on most loads, but
+/// more variable from seed to seed.
 pub const FILL_STREAMS: usize = 32;
 
-/// Draws of one stream before it repeats. A fill of 16 empty cards places about 50 pods and then misses 30 times, so
+/// Draws of one stream before it repeats. A fill of 16 empty cards places about 50 pods and then misses 60 times, so
 /// few fills ever wrap. A power of two and a multiple of [`LOOK_AHEAD`].
 pub const STREAM_STEPS: usize = 256;
 
-/// A fill ends after this many misses in a row: nothing among the next 30 arrivals fits. Not above [`LOOK_AHEAD`].
-pub const MISS_LIMIT: u32 = 30;
+/// A fill ends after this many misses in a row. With 30, as in the first model, rare kinds that still fit are often
+/// not drawn any more.
+pub const MISS_LIMIT: u32 = 60;
 
-/// Draws that one 64-bit word of a stream table can look ahead from any position of its first half.
-pub const LOOK_AHEAD: usize = 32;
+/// Draws that one word of a stream table can look ahead from any position of its first half.
+pub const LOOK_AHEAD: usize = 64;
 
-/// A drawn CPU-only kind takes its CPU with probability `CPU_ONLY_TAKE.0 / CPU_ONLY_TAKE.1`: most CPU-only pods find
-/// room on another node, some do not.
-pub const CPU_ONLY_TAKE: (u64, u64) = (1, 5);
+/// A drawn CPU-only kind takes its CPU with a probability (in per mille) between these: most CPU-only pods find room
+/// beside busy GPUs while CPU is plentiful, few do when it is short.
+pub const CPU_ONLY_TAKE_PERMILLE: (i128, i128) = (100, 800);
+
+/// CPU slack of the cluster, in tenths, at which the probability is highest and lowest, linear between: slack is the
+/// free CPU that the coming GPU pods leave over, divided by what the CPU-only pods that come with them will want.
+/// Below 1 they take CPU from GPU pods for sure.
+pub const CPU_SLACK_TENTHS: (i128, i128) = (10, 15);
 
 /// Seed of the random streams. Any value will do; one fixed value makes every kernel agree.
 pub const STREAM_SEED: u64 = 0x6d6f_7274_6973_6531;
 
-/// The mix keeps the commonest kinds until they cover this many of 1,000 pods. FGD's 95 % would drop the rare large
-/// kinds, which then have no price and are rejected: 64 % of the 8-GPU pods of openb `default` instead of 32 %.
-pub const MIX_COVERAGE_PERMILLE: u64 = 999;
+/// The mix keeps the commonest kinds until they cover this many of 1,000 pods: all of them, up to
+/// [`MAX_MIX_KINDS`](crate::limits::MAX_MIX_KINDS). FGD's 95 % would drop the rare large kinds, which then have no price
+/// and are rejected.
+pub const MIX_COVERAGE_PERMILLE: u64 = 1000;
 
 /// Coverage of the *typical pods* of Fragmentation Gradient Descent, in per mille, as published.
 pub const TYPICAL_COVERAGE_PERMILLE: u64 = 950;
@@ -39,11 +46,25 @@ pub const PRICE_RATIO_CAP: u64 = 1024;
 /// Milli-GPU added to the idle GPU in the ratio, one card: prices stay defined when nothing is idle.
 pub const PRICE_IDLE_OFFSET: u64 = 1000;
 
-/// Weight of one unit of dW' (milli-GPU summed over the fills) in a cost: 10 * 2^16. Together with [`PRICE_WEIGHT`]
-/// this is `W + 0.1 * price` scaled by 10 * 2^16 * 32.
-pub const WASTE_WEIGHT: i64 = 10 << PRICE_BITS;
+/// Squared ratio up to which a kind is not scarce, times 2^16: 1.5. A price is for the excess only, so kinds that fit
+/// everywhere cost nothing.
+pub const PRICE_FREE_SQUARE: u64 = 3 << (PRICE_BITS - 1);
 
-/// Weight of one unit of P_m * (fall of U_m) in a cost: the number of fills, since W' is a sum over them.
+/// Weight of prices against W is this ratio times (idle GPU) / (GPU of the cluster): while much is idle a place lost
+/// now is a place less for a long time, near the end W is exact.
+pub const PRICE_SHARE: (u64, u64) = (1, 5);
+
+/// Kinds that take at least this many devices count [`LARGE_KIND_FACTOR`] times in prices: eight are the whole of most
+/// nodes, and no two rests add up to one.
+pub const LARGE_KIND_DEVICES: u8 = 8;
+
+/// See [`LARGE_KIND_DEVICES`]. With 1, more 8-GPU pods are rejected than by FGD; beyond 30 little changes.
+pub const LARGE_KIND_FACTOR: u64 = 30;
+
+/// Weight of one unit of dW' (milli-GPU summed over the fills) in a cost: the unit of prices.
+pub const WASTE_WEIGHT: i64 = 1 << PRICE_BITS;
+
+/// Weight of one unit of price times lost places in a cost: the number of fills, since W' is a sum over them.
 pub const PRICE_WEIGHT: i64 = FILL_STREAMS as i64;
 
 /// Prices are refreshed after this many arrivals: one arrival moves them by less than noise.
@@ -77,6 +98,8 @@ pub const MAX_MIX_WEIGHT: u64 = 1 << 32;
 
 const _: () = {
     assert!(STREAM_STEPS.is_power_of_two() && STREAM_STEPS.is_multiple_of(LOOK_AHEAD));
-    assert!(MISS_LIMIT as usize <= LOOK_AHEAD && LOOK_AHEAD == 32);
-    assert!(CPU_ONLY_TAKE.0 <= CPU_ONLY_TAKE.1 && CPU_ONLY_TAKE.1 < 1 << 32);
+    assert!(MISS_LIMIT as usize <= LOOK_AHEAD && LOOK_AHEAD == 64);
+    assert!(FILL_STREAMS.is_power_of_two() && FILL_STREAMS <= 256);
+    assert!(CPU_SLACK_TENTHS.0 < CPU_SLACK_TENTHS.1);
+    assert!(PRICE_SHARE.0 <= PRICE_SHARE.1 && PRICE_SHARE.1 < 1 << 16);
 };

@@ -3,21 +3,24 @@
 //! For kind m (frequency f_m, n devices of `milli` each, cpu_m; g_m = n * milli), scheduling-quality notes B.4:
 //! U_m(node) = g_m * min(floor(cpu_free / cpu_m), sum_i floor(free_i / milli) if n = 1, else
 //! floor(#{i: free_i >= milli} / n)); 0 where the model is not allowed and for CPU-only kinds. With R the idle GPU of
-//! the cluster and C_m the sum of U_m over it, P_m = floor(2^16 f_m min((R + 1000) / (C_m + g_m), 1024)^2).
+//! the cluster, T all its GPU and C_m the sum of U_m over it, the notes' price is p_m = f_m r^2 with
+//! r = min((R + 1000) / (C_m + g_m), 1024), weighted 0.1 against W. Here it is for scarcity in excess only, large kinds
+//! count more, and the weight falls with the idle GPU (the reasons are in [`params`](super::params)):
+//! p_m = 0.2 R / T * f_m * large_m * max(0, r^2 - 1.5), in units of 2^-16. A place of kind m costs p_m g_m.
 //!
 //! U_m depends on (cpu, gpu) of the kind and, by zero or one, on its models. So U is counted per *request class*
 //! (distinct cpu and gpu), and the prices of the kinds of one class that a model allows are added up beforehand.
 
-use super::mix::Mix;
+use super::mix::{Mix, WeightedKind};
 use super::models::ModelClasses;
-use super::params::{PRICE_BITS, PRICE_IDLE_OFFSET, PRICE_RATIO_CAP};
+use super::params::{
+    LARGE_KIND_DEVICES, LARGE_KIND_FACTOR, PRICE_BITS, PRICE_FREE_SQUARE, PRICE_IDLE_OFFSET,
+    PRICE_RATIO_CAP, PRICE_SHARE,
+};
 use super::shape::{Shape, clamp_cpu};
 use crate::limits::{CARD_MILLI, MAX_GPUS_PER_NODE};
 use crate::request::GpuRequest;
 use crate::units::MilliCpu;
-
-/// Largest sum of the prices of a mix.
-pub(super) const MAX_PRICE: u64 = (PRICE_RATIO_CAP * PRICE_RATIO_CAP) << PRICE_BITS;
 
 /// Rows are padded to this many classes, so that loops over them have no remainder.
 const LANES: usize = 8;
@@ -123,31 +126,45 @@ impl Places {
     }
 }
 
+/// What the prices of a mix depend on beside the kinds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Market<'a> {
+    /// Weight of each kind, and their sum, at most 2^33.
+    pub(super) weights: &'a [u64],
+    /// T, GPU of the cluster.
+    pub(super) capacity_milli: u64,
+    /// R, idle GPU.
+    pub(super) idle_milli: u64,
+    /// C_m of each kind.
+    pub(super) usable_milli: &'a [u64],
+}
+
 /// Prices of a mix at one time.
 ///
-/// Bounds: f_m sums to 1 and the ratio is at most 2^10, so sum P_m <= 2^36; U_m is at most the idle GPU of a node,
-/// 16,000 < 2^14. So sum P_m U_m < 2^50, and with the weights of a cost below 2^56: `i64` holds every cost.
-#[derive(Default, Debug)]
+/// Bounds: f_m sums to 1, r^2 is at most 2^20, the rest of a price at most 6, so sum p_m < 2^39 in units of 2^-16; U_m
+/// is at most the idle GPU of a node, 16,000 < 2^14. So sum p_m U_m < 2^53, and with the weights of a cost below 2^59:
+/// `i64` holds every cost.
+#[derive(Debug, Default)]
 pub(super) struct Prices {
-    /// P_m of each kind of the mix.
+    /// p_m g_m of each kind of the mix: the price of one place.
     pub(super) of_kind: Vec<u64>,
-    /// Per model class and request class: sum of P_m g_m over the kinds allowed, low and high halves.
+    /// Per model class and request class: sum of p_m g_m over the kinds allowed, low and high halves.
     low: Vec<u32>,
     high: Vec<u32>,
 }
 
+/// Largest sum of the prices of one place of every kind.
+pub(super) const MAX_PRICES: u64 = 1 << 53;
+
 impl Prices {
-    /// Prices from C_m / g_m per kind, the idle GPU and the mix.
-    pub(super) fn new(mix: &Mix, idle_milli: u64, usable_milli: &[u64]) -> Self {
-        let of_kind = mix
-            .kinds()
-            .iter()
-            .zip(usable_milli)
-            .map(|(kind, &usable)| {
-                price(kind.weight, mix.total(), kind.kind.gpu.total_milli(), idle_milli, usable)
-            })
-            .collect();
-        Self::known(of_kind)
+    /// Prices of the kinds of `mix`.
+    pub(super) fn new(mix: &Mix, market: &Market<'_>) -> Self {
+        let total = market.weights.iter().sum();
+        let kinds = mix.kinds().iter().zip(market.weights).zip(market.usable_milli);
+        let price = |((kind, &weight), &usable): ((&WeightedKind, &u64), &u64)| {
+            price(market, kind.kind.gpu, weight, total, usable)
+        };
+        Self::known(kinds.map(price).collect())
     }
 
     /// Prices computed before.
@@ -159,11 +176,10 @@ impl Prices {
     pub(super) fn tabulate(&mut self, mix: &Mix, models: &ModelClasses, places: &Places) {
         let width = places.width();
         let mut sums = vec![0u64; models.len() * width];
-        for (index, kind) in mix.kinds().iter().enumerate() {
+        for index in 0..mix.kinds().len() {
             let Some(class) = places.class_of(index) else { continue };
-            let worth = self.of_kind[index] * u64::from(kind.kind.gpu.total_milli());
             for model in (0..models.len()).filter(|&model| models.allows(model, index)) {
-                sums[model * width + class] += worth;
+                sums[model * width + class] += self.of_kind[index];
             }
         }
         self.low = sums.iter().map(|&sum| sum as u32).collect();
@@ -184,20 +200,23 @@ impl Prices {
     }
 }
 
-/// P = floor(2^16 * weight / total * min((idle + 1000) / (usable + g), 1024)^2); 0 for CPU-only kinds.
-/// With weight <= total <= 2^33, idle and usable below 2^32 every product is below 2^115.
-fn price(weight: u64, total: u64, gpu_milli: u32, idle_milli: u64, usable_milli: u64) -> u64 {
-    if gpu_milli == 0 || total == 0 {
+/// floor(2^16 p_m g_m), the square of the ratio rounded down to 2^-16 first; 0 for CPU-only kinds. With weights below
+/// 2^33, idle GPU below 2^32 and prices below 2^42 per milli every product is below 2^124.
+fn price(market: &Market<'_>, gpu: GpuRequest, weight: u64, total: u64, usable_milli: u64) -> u64 {
+    let gpu_milli = u128::from(gpu.total_milli());
+    let capacity = u128::from(market.capacity_milli);
+    if gpu_milli == 0 || total == 0 || capacity == 0 {
         return 0;
     }
-    let idle = u128::from(idle_milli) + u128::from(PRICE_IDLE_OFFSET);
-    let usable = u128::from(usable_milli) + u128::from(gpu_milli);
-    let scaled = u128::from(weight) << PRICE_BITS;
-    let cap = u128::from(PRICE_RATIO_CAP);
-    let price = if idle >= cap * usable {
-        scaled * cap * cap / u128::from(total)
-    } else {
-        scaled * (idle * idle) / (u128::from(total) * usable * usable)
-    };
+    let usable = u128::from(usable_milli) + gpu_milli;
+    let idle = u128::from(market.idle_milli + PRICE_IDLE_OFFSET);
+    let idle = idle.min(usable * u128::from(PRICE_RATIO_CAP));
+    let square = ((idle * idle) << PRICE_BITS) / (usable * usable);
+    let excess = square.saturating_sub(u128::from(PRICE_FREE_SQUARE));
+    let large = if gpu.count() >= LARGE_KIND_DEVICES { LARGE_KIND_FACTOR } else { 1 };
+    let (share, of) = PRICE_SHARE;
+    let demand = u128::from(weight) * u128::from(large * share);
+    let price = demand * excess * gpu_milli * u128::from(market.idle_milli)
+        / (u128::from(total) * capacity * u128::from(of));
     price as u64
 }

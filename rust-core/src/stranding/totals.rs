@@ -5,6 +5,7 @@ use super::models::ModelClasses;
 use super::scarcity::Places;
 use super::shape::Shape;
 use crate::cluster::{Cluster, FreeShape};
+use crate::limits::CARD_MILLI;
 
 /// Read access to the free shapes of a cluster, by slot.
 pub trait NodeShapes {
@@ -34,6 +35,7 @@ impl NodeShapes for Cluster {
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     version: u64,
+    devices: u8,
     shape: Shape,
 }
 
@@ -41,7 +43,9 @@ struct Counted {
 #[derive(Default, Debug)]
 pub(super) struct Totals {
     nodes: Vec<Option<Counted>>,
+    capacity_milli: u64,
     idle_milli: u64,
+    cpu_milli: u64,
     /// Places per model class and request class.
     places: Vec<u64>,
     row: Vec<u16>,
@@ -51,7 +55,7 @@ impl Totals {
     /// Forgets everything; the next [`Totals::update`] counts all nodes. Needed when the mix changed.
     pub(super) fn reset(&mut self, models: &ModelClasses, places: &Places) {
         self.nodes.clear();
-        self.idle_milli = 0;
+        (self.capacity_milli, self.idle_milli, self.cpu_milli) = (0, 0, 0);
         self.places.clear();
         self.places.resize(models.len() * places.width(), 0);
         self.row.clear();
@@ -74,29 +78,46 @@ impl Totals {
                 continue;
             }
             if let Some(counted) = counted {
-                self.add(&counted.shape, places, false);
+                self.add(&counted, places, false);
             }
             self.nodes[slot] = version.map(|version| {
                 let free = nodes.shape(slot);
                 let shape = Shape::new(&free, models.of(free.model));
-                self.add(&shape, places, true);
-                Counted { version, shape }
+                let counted = Counted { version, devices: free.gpu_count, shape };
+                self.add(&counted, places, true);
+                counted
             });
         }
     }
 
-    fn add(&mut self, shape: &Shape, places: &Places, plus: bool) {
+    fn add(&mut self, node: &Counted, places: &Places, plus: bool) {
+        let shape = &node.shape;
         places.count(shape, &mut self.row);
         let first = usize::from(shape.class) * self.row.len();
         let sums = &mut self.places[first..first + self.row.len()];
-        let idle = u64::from(shape.idle());
+        let capacity = u64::from(node.devices) * u64::from(CARD_MILLI);
+        let (idle, cpu) = (u64::from(shape.idle()), u64::from(shape.cpu.cast_unsigned()));
         if plus {
+            self.capacity_milli += capacity;
             self.idle_milli += idle;
+            self.cpu_milli += cpu;
             sums.iter_mut().zip(&self.row).for_each(|(sum, &n)| *sum += u64::from(n));
         } else {
+            self.capacity_milli -= capacity;
             self.idle_milli -= idle;
+            self.cpu_milli -= cpu;
             sums.iter_mut().zip(&self.row).for_each(|(sum, &n)| *sum -= u64::from(n));
         }
+    }
+
+    /// T, milli-GPU of the cluster: a card for each device, healthy or not.
+    pub(super) const fn capacity_milli(&self) -> u64 {
+        self.capacity_milli
+    }
+
+    /// Free milli-CPU of the cluster.
+    pub(super) const fn cpu_milli(&self) -> u64 {
+        self.cpu_milli
     }
 
     /// R, idle milli-GPU of the cluster.

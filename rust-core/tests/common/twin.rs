@@ -2,8 +2,9 @@
 
 use mortise_core::cluster::{NodeView, pod_class};
 use mortise_core::hash::mix64;
+use mortise_core::stranding::MixMode;
 use mortise_core::stranding::fgd::TypicalPods;
-use mortise_core::stranding::{MixMode, twin};
+use mortise_core::stranding::twin::Twin;
 use mortise_core::{Config, DeviceMask, GpuRequest, Kernel, NodeRef, PodRequest, Strategy};
 
 /// Order, node, devices: the first of all feasible candidates; and how many are feasible.
@@ -65,8 +66,8 @@ fn place(kernel: &Kernel, config: &Config, node: &NodeView, pod: &PodRequest) ->
     let score = match config.strategy {
         Strategy::ExpectedStranding => {
             let stranding = kernel.stranding();
-            let kind = pod.kind();
-            let placed = twin::place(stranding.mix(), stranding.prices(), &node.shape, &kind)
+            let placed = Twin::of(stranding)
+                .place(stranding.prices(), &node.shape, &pod.kind())
                 .expect("the pod fits");
             return (placed.cost, placed.devices);
         }

@@ -61,11 +61,12 @@ fn a_mix_is_bounded_by_its_commonest_kinds() {
 }
 
 #[test]
-fn kinds_beyond_the_commonest_999_permille_are_left_out() {
+fn kinds_beyond_the_coverage_are_left_out() {
     let counts = [(kind(1, whole(1)), 9990), (kind(2, whole(8)), 9), (kind(3, whole(4)), 1)];
-    assert_eq!(Mix::commonest(counts, MIX_COVERAGE_PERMILLE).kinds().len(), 1);
+    assert_eq!(Mix::commonest(counts, 999).kinds().len(), 1);
     let counts = [(kind(1, whole(1)), 9980), (kind(2, whole(8)), 19), (kind(3, whole(4)), 1)];
-    assert_eq!(Mix::commonest(counts, MIX_COVERAGE_PERMILLE).kinds().len(), 2);
+    assert_eq!(Mix::commonest(counts, 999).kinds().len(), 2);
+    assert_eq!(Mix::commonest(counts, MIX_COVERAGE_PERMILLE).kinds().len(), 3);
 }
 
 #[test]
@@ -82,6 +83,26 @@ fn the_mix_is_relearned_at_powers_of_two_and_then_every_thousand() {
     }
     assert_eq!(relearned, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000]);
     assert_eq!(stranding.stats().relearns, 13);
+}
+
+#[test]
+fn a_new_large_kind_has_a_price_from_the_next_refresh_on() {
+    let mut nodes = vec![node(8_000, 0, &[1000; 2]); 20];
+    nodes.push(node(64_000, 0, &[1000; 8]));
+    let cluster = Nodes::of(&nodes);
+    let (small, large) = (kind(1000, whole(1)), kind(8000, whole(8)));
+    let mut stranding = Stranding::new(MixMode::Learned, 0);
+    let mut refresh = |uid, kind| {
+        stranding.observe(&pod(uid, kind));
+        stranding.refresh_if_due(&cluster);
+        let known = stranding.mix().kinds().iter().position(|k| k.kind == large);
+        known.map(|index| stranding.prices()[index])
+    };
+    for uid in 0..530 {
+        refresh(uid, small);
+    }
+    assert_eq!(refresh(530, large), None);
+    assert!((531..556).any(|uid| refresh(uid, small).is_some_and(|price| price > 0)));
 }
 
 #[test]

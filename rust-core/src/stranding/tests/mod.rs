@@ -9,7 +9,9 @@ use super::fill::Fills;
 use super::models::ModelClasses;
 use super::scarcity::Places;
 use super::shape::Shape;
-use super::{Mix, MixMode, NodeShapes, Quotes, Stranding, twin};
+use super::streams::Tickets;
+use super::twin::{self, Twin};
+use super::{Mix, MixMode, NodeShapes, Quotes, Stranding, slack};
 use crate::cluster::FreeShape;
 use crate::limits::MAX_GPUS_PER_NODE;
 use crate::request::{GpuRequest, Kind, PodRequest};
@@ -139,21 +141,23 @@ proptest! {
         counts in any_mix(),
         nodes in prop::collection::vec(any_node(), 1..6),
         at in prop::collection::vec(any::<prop::sample::Index>(), 4),
+        take_permille in 0u64..=1000,
     ) {
         let mix = Mix::commonest(counts, 1000);
         let models = ModelClasses::new(&mix);
-        let fills = Fills::new(&mix, &models);
+        let fills = Fills::new(&mix, &models, &Tickets::new(), take_permille);
+        let twin = Twin::new(mix, take_permille);
         for node in nodes {
             let mut shape = Shape::new(&node, models.of(node.model));
             let waste = fills.waste(&shape);
-            prop_assert_eq!(u64::from(waste.milli), twin::waste(&mix, &node));
+            prop_assert_eq!(u64::from(waste.milli), twin.waste(&node));
             let (least, most) = (*waste.cpu.start(), (*waste.cpu.end()).min(400_000.max(*waste.cpu.start())));
             prop_assert!(waste.cpu.contains(&shape.cpu));
             for cpu in [least, most].into_iter().chain(at.iter().map(|i| {
                 least + i.index((most - least).max(0) as usize + 1) as i32
             })) {
                 let elsewhere = FreeShape { cpu_free: MilliCpu(i64::from(cpu)), ..node };
-                prop_assert_eq!(u64::from(waste.milli), twin::waste(&mix, &elsewhere));
+                prop_assert_eq!(u64::from(waste.milli), twin.waste(&elsewhere));
                 shape.cpu = cpu;
                 prop_assert_eq!(fills.waste(&shape).milli, waste.milli);
             }
@@ -173,6 +177,20 @@ proptest! {
             let usable = here.map_or(0, |c| u64::from(row[c]) * u64::from(kind.kind.gpu.total_milli()));
             prop_assert_eq!(usable, twin::usable_milli(&kind.kind, &node), "kind {:?}", kind);
         }
+    }
+
+    #[test]
+    fn the_cpu_only_probability_matches_the_twin(
+        counts in any_mix(),
+        nodes in prop::collection::vec(any_node(), 0..6),
+    ) {
+        let mix = Mix::commonest(counts, 1000);
+        let cluster = Nodes::of(&nodes);
+        let mut stranding = Stranding::new(MixMode::Fixed(vec![]), 0);
+        stranding.adopt(mix.clone());
+        stranding.refresh_if_due(&cluster);
+        prop_assert_eq!(stranding.take_permille, twin::take_permille(&mix, &nodes));
+        prop_assert_eq!(slack::take_permille(&mix, 0, 0), 100);
     }
 
     #[test]
@@ -196,11 +214,12 @@ proptest! {
         stranding.refresh_if_due(&cluster);
         prop_assert_eq!(mix_epoch, stranding.mix_epoch());
         prop_assert_ne!(price_epoch, stranding.price_epoch());
-        let prices = twin::prices(stranding.mix(), &cluster.live());
+        let prices = twin::prices(stranding.mix(), &stranding.weights(), &cluster.live());
         prop_assert_eq!(stranding.prices(), &prices[..]);
+        let twin = Twin::of(&stranding);
         for node in &nodes {
             for kind in &kinds {
-                let expected = twin::place(stranding.mix(), &prices, node, kind);
+                let expected = twin.place(&prices, node, kind);
                 prop_assert_eq!(stranding.place(node, kind), expected);
                 prop_assert_eq!(stranding.place(node, kind), expected);
             }
