@@ -14,7 +14,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_ma
 use fixture::{Fixture, arrival};
 use mortise_core::filter::feasible;
 use mortise_core::hash::mix64;
-use mortise_core::stranding::twin;
+use mortise_core::stranding::twin::Twin;
 use mortise_core::{Candidates, Config, DeviceMask, Kernel, NodeScore, PodRequest, Strategy};
 
 /// A frequent kind that fits: a share.
@@ -25,14 +25,14 @@ fn some_share() -> PodRequest {
 /// Decides by the written-out rules on every node.
 fn naive(kernel: &Kernel, pod: &PodRequest) -> Option<(i64, u64, u64)> {
     let stranding = kernel.stranding();
+    let twin = Twin::of(stranding);
     kernel
         .cluster()
         .nodes()
         .filter_map(|node| {
             let view = kernel.cluster().view(node.index as usize);
             feasible(&view, pod).ok()?;
-            let placed =
-                twin::place(stranding.mix(), stranding.prices(), &view.shape, &pod.kind())?;
+            let placed = twin.place(stranding.prices(), &view.shape, &pod.kind())?;
             Some((placed.cost, mix64(view.key.0), view.key.0))
         })
         .min()

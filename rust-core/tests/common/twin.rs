@@ -38,13 +38,14 @@ pub fn decide(
 ) -> Naive {
     let mut best: Option<((i64, u64, u64), NodeRef, DeviceMask)> = None;
     let mut feasible = 0;
+    let twin = Twin::of(kernel.stranding());
     for &node_ref in candidates {
         let node = kernel.cluster().view_for(node_ref.index as usize, pod.uid, pod.priority);
         if !fits(&node, pod) {
             continue;
         }
         feasible += 1;
-        let (cost, devices) = place(kernel, config, &node, pod);
+        let (cost, devices) = place(kernel, &twin, config, &node, pod);
         let order = (cost, mix64(config.seed ^ node.key.0 ^ salt), node.key.0);
         if best.is_none_or(|(least, ..)| order < least) {
             best = Some((order, node_ref, devices));
@@ -58,17 +59,21 @@ pub fn decide(
 }
 
 /// Cost and devices on a node where the pod fits.
-fn place(kernel: &Kernel, config: &Config, node: &NodeView, pod: &PodRequest) -> (i64, DeviceMask) {
+fn place(
+    kernel: &Kernel,
+    twin: &Twin,
+    config: &Config,
+    node: &NodeView,
+    pod: &PodRequest,
+) -> (i64, DeviceMask) {
     let devices = published_devices(node, pod);
     if pod.gpu == GpuRequest::None && !config.score_cpu_only {
         return (0, DeviceMask::EMPTY);
     }
     let score = match config.strategy {
         Strategy::ExpectedStranding => {
-            let stranding = kernel.stranding();
-            let placed = Twin::of(stranding)
-                .place(stranding.prices(), &node.shape, &pod.kind())
-                .expect("the pod fits");
+            let prices = kernel.stranding().prices();
+            let placed = twin.place(prices, &node.shape, &pod.kind()).expect("the pod fits");
             return (placed.cost, placed.devices);
         }
         Strategy::Fgd => return fgd(kernel, config, node, pod),
