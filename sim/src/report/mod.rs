@@ -114,7 +114,7 @@ impl Report<'_> {
 
 impl<'a> PolicyData<'a> {
     fn of(mean: &'a Mean) -> PolicyData<'a> {
-        let short = |value: f64| (value * 1000.0).round() / 1000.0;
+        let short = |value: f64| (value * 1e5).round() / 1e5;
         let pair = |of: Option<MeanSd>| of.map(|of| [short(of.mean), short(of.sd)]);
         let columns = || mean.columns.iter();
         PolicyData {
