@@ -245,8 +245,12 @@ unsafe fn declared_size<T: Sized32>(name: &'static str, pointer: *const T) -> Re
 /// # Safety
 /// `from` is valid for reads of `size` initialised bytes (padding excepted).
 unsafe fn copy_in<T: Plain>(from: *const u8, size: usize) -> T {
+    if size >= size_of::<T>() {
+        // SAFETY: `from` has all of T, whose every byte pattern is a value; a length known here makes it one move.
+        return unsafe { from.cast::<T>().read_unaligned() };
+    }
     let mut value = MaybeUninit::<T>::zeroed();
-    let known = size.min(size_of::<T>());
+    let known = size;
     // SAFETY: `from` has `size` bytes, `value` has size_of::<T>(); a fresh local overlaps nothing.
     unsafe { ptr::copy_nonoverlapping(from, value.as_mut_ptr().cast::<u8>(), known) };
     // SAFETY: all bytes were zeroed or copied from initialised ones, and T is Plain.
@@ -511,9 +515,13 @@ impl<T: Plain> OutArray<T> {
         assert!(index < self.capacity, "{}[{index}] of {}", self.name, self.capacity);
         // SAFETY: the constructor checked that capacity * stride bytes do not overflow, its caller promised that they exist.
         let to = unsafe { self.base.add(index * self.stride) };
-        let known = self.stride.min(size_of::<T>());
-        // SAFETY: both have `known` bytes; a local overlaps nothing of the caller's.
-        unsafe { ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), to, known) };
+        if self.stride >= size_of::<T>() {
+            // SAFETY: `to` has all of T; a length known here makes it one move.
+            unsafe { to.cast::<T>().write_unaligned(value) };
+            return;
+        }
+        // SAFETY: both have `stride` bytes; a local overlaps nothing of the caller's.
+        unsafe { ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), to, self.stride) };
     }
 }
 

@@ -10,7 +10,7 @@ use crate::convert::{Place, pod_request};
 use crate::fault::Fault;
 use crate::handles;
 use crate::pin_to_header;
-use crate::scratch::{Scratch, refill};
+use crate::scratch::{Scratch, refill, reset};
 
 pin_to_header! { mortise_score mortise_reasons }
 
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn mortise_score(
             }
             if wants_scores {
                 out_scores.check_room(named.len())?;
-                refill(scores, "scores", named.len(), named.iter().map(|_| Ok(NO_SCORE)))?;
+                reset(scores, "scores", named.len(), NO_SCORE)?;
             }
             let choice = if all { Candidates::All } else { Candidates::Refs(named) };
             let wanted = wants_scores.then_some(&mut scores[..]);
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn mortise_reasons(
         let reasons = &mut scratch.reasons;
         let count = cluster.read(|kernel| {
             let room = reason_capacity.min(kernel.cluster().len());
-            refill(reasons, "reasons", room, (0..room).map(|_| Ok(NO_REASON)))?;
+            reset(reasons, "reasons", room, NO_REASON)?;
             Ok(kernel.reasons(&pod, reasons))
         })?;
         if !out.is_query() {

@@ -30,3 +30,16 @@ pub(crate) fn refill<T>(
     }
     Ok(())
 }
+
+/// Makes `buffer` exactly `count` times `value`.
+pub(crate) fn reset<T: Clone>(
+    buffer: &mut Vec<T>,
+    what: &str,
+    count: usize,
+    value: T,
+) -> Result<(), Fault> {
+    buffer.clear();
+    buffer.try_reserve(count).map_err(|_| Fault::out_of_memory(what, count))?;
+    buffer.resize(count, value);
+    Ok(())
+}

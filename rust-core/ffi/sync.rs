@@ -8,7 +8,7 @@ use crate::convert::{Place, node_delta, pod_record, pod_request};
 use crate::fault::Fault;
 use crate::handles;
 use crate::pin_to_header;
-use crate::scratch::{Scratch, refill};
+use crate::scratch::{Scratch, refill, reset};
 
 pin_to_header! { mortise_sync mortise_learn_from_pods }
 
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn mortise_sync(
         )?;
         let removed = input.removals.iter().map(|node| Ok(NodeRef::from_u64(node?)));
         refill(named, "removals", input.removals.len(), removed)?;
-        refill(refs, "node references", upserts.len(), upserts.iter().map(|_| Ok(NodeRef::NIL)))?;
+        reset(refs, "node references", upserts.len(), NodeRef::NIL)?;
         let arrival = match input.arrival {
             Some(pod) => {
                 let (arrival, learn) = pod_request(Place::of("request.arrival"), &pod)?;
