@@ -252,8 +252,11 @@ impl Board {
         });
         let facts = scene.facts(piece);
         piece.lost = lost_milli_gpu_seconds(record, saved, &facts, scene.now_seconds);
-        let after = scene.policy.guarantee_after;
-        let due = after > 0 && facts.unsaved_evictions >= after && saved.is_none();
+        let policy = scene.policy;
+        let evicted =
+            policy.guarantee_after > 0 && facts.unsaved_evictions >= policy.guarantee_after;
+        let much = piece.lost >= policy.guarantee_lost_milli_gpu_seconds;
+        let due = saved.is_none() && (evicted || much);
         if due && record.tier == Tier::Batch {
             self.guaranteed.push(Guaranteed {
                 tenant: facts.tenant,

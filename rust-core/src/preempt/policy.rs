@@ -9,6 +9,9 @@ pub struct Policy {
     pub hard_budgets: bool,
     /// A job evicted this often without having saved counts as tier 1 for victim selection; 0 = never.
     pub guarantee_after: u32,
+    /// A pod that would lose this much, and never saved, holds the guarantee before its first eviction too
+    /// (milli-GPU x seconds); `i64::MAX` = none does.
+    pub guarantee_lost_milli_gpu_seconds: i64,
     /// Milli-GPU per tenant that the guarantee may protect at one time, for pods whose tenant is not listed.
     pub guarantee_milli: u64,
     /// Evicted GPUs per 1000 requested GPUs (a share counts as one GPU); `None` = no limit. Does not bind for pods
@@ -29,6 +32,7 @@ impl Default for Policy {
         Self {
             hard_budgets: false,
             guarantee_after: 1,
+            guarantee_lost_milli_gpu_seconds: i64::MAX,
             guarantee_milli: u64::MAX,
             ratio_permille: Some(2_000),
             restart_seconds: 0,

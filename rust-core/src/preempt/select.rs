@@ -151,9 +151,27 @@ impl Search<'_, '_, '_> {
         if self.best.is_none() && from == 0 {
             self.dive(&shares, missing, count);
         }
-        for &device in &order[..=len - missing] {
-            self.free_card(device, |search| search.cards(device + 1, count));
+        for (at, &device) in order[..=len - missing].iter().enumerate() {
+            if !order[..at].iter().any(|&tried| self.alike_cards(tried, device)) {
+                self.free_card(device, |search| search.cards(device + 1, count));
+            }
         }
+    }
+
+    /// Whether two cards each hold one pod of one card, and these pods are alike: then one need not be tried after the
+    /// other was left out.
+    fn alike_cards(&self, a: usize, b: usize) -> bool {
+        match (self.only_pod(a), self.only_pod(b)) {
+            (Some(a), Some(b)) => self.alike(a, b),
+            _ => false,
+        }
+    }
+
+    fn only_pod(&self, device: usize) -> Option<&Piece> {
+        let pieces = self.board.on_slot(self.slot).map(|index| &self.board.pieces[index as usize]);
+        let mut on_card = pieces.filter(|piece| !piece.gone && piece.devices.contains(device));
+        let only = on_card.next()?;
+        (on_card.next().is_none() && only.devices.count() == 1).then_some(only)
     }
 
     /// A first answer, so that the search can prune: the cheapest cards by their shares.
@@ -310,7 +328,7 @@ impl Search<'_, '_, '_> {
                 let here = &self.board.pieces[list[at] as usize];
                 let tried = at > from && {
                     let before = &self.board.pieces[list[at - 1] as usize];
-                    !before.gone && self.alike(before, here)
+                    !before.gone && before.devices == here.devices && self.alike(before, here)
                 };
                 !here.gone && !tried
             })
@@ -319,7 +337,7 @@ impl Search<'_, '_, '_> {
 
     /// Whether taking one pod or the other comes to the same.
     fn alike(&self, a: &Piece, b: &Piece) -> bool {
-        let size = |piece: &Piece| (piece.cpu, piece.memory, piece.milli, piece.devices);
+        let size = |piece: &Piece| (piece.cpu, piece.memory, piece.milli);
         let known = !a.unknown && !b.unknown;
         let free = |piece: &Piece| self.scene.facts(piece).budget_count == 0;
         let cost = |piece: &Piece| (piece.role, piece.lost, piece.gang);

@@ -273,8 +273,8 @@ fn guaranteed(world: &World) -> Vec<PodUid> {
             && !pod.terminating
             && !foreign
             && victim
-            && after > 0
-            && facts.unsaved_evictions >= after
+            && ((after > 0 && facts.unsaved_evictions >= after)
+                || lost(world, pod.uid) >= world.policy.guarantee_lost_milli_gpu_seconds)
             && saved(world, pod.uid).is_none()
         {
             asking.push((

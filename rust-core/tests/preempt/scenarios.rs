@@ -239,6 +239,19 @@ fn a_job_that_was_evicted_unsaved_counts_as_training_within_its_tenants_budget()
     no_plan(&world);
 }
 
+#[test]
+fn much_unsaved_work_holds_the_guarantee_before_any_eviction() {
+    let mut resident = saved_at(1, 0, HOUR, Some(MINUTE));
+    (resident.tier, resident.priority) = (Tier::Training, Priority(100));
+    let pods = vec![resident, saved_at(2, 2, 100 * HOUR, None)];
+    let mut world = World::of(vec![node(1, 4, pods)], request(whole(2), Tier::Inference));
+    assert_eq!(evicted(&plan(&world)), [2], "tiers first");
+    world.policy.guarantee_lost_milli_gpu_seconds = 2_000 * 100 * HOUR;
+    assert_eq!(evicted(&plan(&world)), [1]);
+    world.policy.guarantee_lost_milli_gpu_seconds += 1;
+    assert_eq!(evicted(&plan(&world)), [2]);
+}
+
 // Preempt / re-place loop (kubernetes #130429).
 #[test]
 fn victims_of_another_scheduler_need_consent() {

@@ -228,6 +228,9 @@ fn random_policy(r: &mut Random, policy: &mut Policy) {
     policy.ratio_permille = if r.chance(50) { None } else { Some(500 * (1 + r.below(6)) as u32) };
     policy.hard_budgets = r.chance(30);
     policy.guarantee_after = r.below(3) as u32;
+    if r.chance(30) {
+        policy.guarantee_lost_milli_gpu_seconds = r.below(2_000_000) as i64;
+    }
     policy.guarantee_milli = if r.chance(50) { u64::MAX } else { r.below(4) * 1_000 };
     policy.restart_seconds = r.below(3) as u32 * 60;
 }
