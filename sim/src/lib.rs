@@ -4,6 +4,7 @@ pub mod ceiling;
 pub mod columns;
 pub mod output;
 pub mod pack;
+pub mod preempt;
 pub mod published;
 pub mod report;
 pub mod sequence;

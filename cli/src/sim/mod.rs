@@ -1,6 +1,7 @@
 //! `mortise sim ...`
 
 mod pack;
+mod preempt;
 
 use clap::Subcommand;
 
@@ -8,10 +9,13 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Fill a cluster with the pods of a trace, one at a time, none ever leaving: the published packing experiment.
     Pack(pack::Args),
+    /// Let inference evict training jobs of a trace under different rules, and count what is lost.
+    Preempt(preempt::Args),
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Pack(args) => pack::run(args),
+        Command::Preempt(args) => preempt::run(args),
     }
 }
