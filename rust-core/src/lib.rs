@@ -3,7 +3,7 @@
 //! No IO, no clock, no threads, no globals: time and seeds are arguments, and the same state and seed give the same
 //! answer. [`Kernel`] is the way in; [`cluster`] holds the state, [`filter`] says what fits, [`score`] what a placement
 //! costs, [`stranding`] what a free shape is worth to the pods still to come,
-//! [`preempt`] who gives way when nothing fits.
+//! [`preempt`] who gives way when nothing fits, [`mig`] which card and slices a MIG instance takes.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ pub mod filter;
 pub mod hash;
 mod kernel;
 pub mod limits;
+pub mod mig;
 pub mod preempt;
 mod request;
 pub mod score;
