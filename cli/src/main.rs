@@ -1,5 +1,6 @@
 //! `mortise`: what Mortise does offline, on the same kernel as the scheduler.
 
+mod mig;
 mod sim;
 
 use std::io::ErrorKind;

@@ -2,6 +2,7 @@
 
 pub mod ceiling;
 pub mod columns;
+pub mod mig;
 pub mod output;
 pub mod pack;
 pub mod preempt;

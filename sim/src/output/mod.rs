@@ -23,7 +23,7 @@ pub struct Results<'a> {
 }
 
 /// Rounds for output; enough digits that no comparison depends on it.
-fn rounded(value: f64, digits: i32) -> f64 {
+pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (value * scale).round() / scale
 }
