@@ -16,6 +16,7 @@
  *     mortise_sync()               nodes and pods that changed (or everything)
  *     mortise_score()              node and devices for a pod
  *     mortise_reasons()            why each other node does not fit
+ *     mortise_preempt()            who must give way if none fits
  *     mortise_cluster_free()
  *
  * UNITS
@@ -61,9 +62,9 @@
  *   - writing calls (model_intern, sync, learn_from_pods, score,
  *     *_import, debug_*) exclude each other and wait at most
  *     lock_wait_milliseconds of the configuration, then MORTISE_ERR_BUSY;
- *   - reading calls (reasons, fragmentation, stats, state_digest, state_export,
- *     learned_export) run beside each other and never wait for a writing call:
- *     MORTISE_ERR_BUSY at once;
+ *   - reading calls (reasons, preempt, preempt_group, fragmentation, stats,
+ *     state_digest, state_export, learned_export) run beside each other and
+ *     never wait for a writing call: MORTISE_ERR_BUSY at once;
  *   - cluster_free never waits. A call that is running on the handle finishes
  *     as usual; the memory goes with the last of them.
  *   During a call no other thread may write its inputs, or read or write its
@@ -109,7 +110,7 @@ extern "C" {
 
 /* Major in the upper, minor in the lower 16 bits. Another major, or a caller's
  * minor above the library's, is refused by the handshake. */
-#define MORTISE_ABI_VERSION 0x00010000u
+#define MORTISE_ABI_VERSION 0x00010001u
 
 /* ----------------------------------------------------------------- statuses */
 
@@ -189,6 +190,10 @@ typedef int32_t mortise_status;
 #define MORTISE_MAX_MEMO_BYTES 17179869184
 #define MORTISE_MAX_STATE_BYTES 17179869184
 #define MORTISE_MAX_LEARNED_BYTES 16777216
+#define MORTISE_MAX_POD_FACTS 2097152
+#define MORTISE_MAX_BUDGET_REFS 8388608
+#define MORTISE_MAX_GROUP_PODS 4096
+#define MORTISE_MAX_DECLARED_SECONDS 2592000
 #define MORTISE_MAX_STRUCT_SIZE 4096
 #define MORTISE_MAX_LOCK_WAIT_MILLISECONDS 60000
 #define MORTISE_DEFAULT_LOCK_WAIT_MILLISECONDS 1000
@@ -239,8 +244,18 @@ typedef struct mortise_handshake_info {
     uint32_t node_reason_size;
     uint32_t fragmentation_report_size;
     uint32_t stats_report_size;
+    uint32_t pod_facts_size;
+    uint32_t gang_size;
+    uint32_t preempt_request_size;
+    uint32_t victim_size;
+    uint32_t plan_placement_size;
+    uint32_t runner_up_size;
+    uint32_t blocked_size;
+    uint32_t checkpoint_warning_size;
+    uint32_t plan_buffers_size;
+    uint32_t plan_size;
 } mortise_handshake_info;
-#define MORTISE_HANDSHAKE_INFO_MIN_SIZE 64
+#define MORTISE_HANDSHAKE_INFO_MIN_SIZE 104
 
 /* A kind of pod with its frequency, for MORTISE_MIX_FIXED. Array element. */
 typedef struct mortise_mix_kind {
@@ -439,6 +454,218 @@ typedef struct mortise_node_reason {
 } mortise_node_reason;
 #define MORTISE_NODE_REASON_MIN_SIZE 40
 
+/* No gang, no tenant. */
+#define MORTISE_INDEX_NONE UINT32_MAX
+/* mortise_pod_facts.save_seconds: does not save when told to stop. */
+#define MORTISE_SAVES_NEVER UINT32_MAX
+
+/* mortise_pod_facts.flags */
+#define MORTISE_FACTS_CONSENT 1u /* may be evicted although another scheduler bound it */
+
+/* What planning must know of a running pod beyond its record. Array element.
+ * A pod that is not listed has no gang, tenant or budget, was never evicted,
+ * does not save when told to stop, and takes its times from the request. */
+typedef struct mortise_pod_facts {
+    uint64_t uid_hi;            /* each pod once; unknown pods are ignored */
+    uint64_t uid_lo;
+    uint32_t gang;              /* index in gangs, or MORTISE_INDEX_NONE */
+    uint32_t tenant;            /* index in tenants, or MORTISE_INDEX_NONE */
+    uint32_t first_budget;      /* the pod's disruption budgets are those that */
+    uint32_t budget_count;      /* budget_refs[first_budget] ... name */
+    uint32_t unsaved_evictions; /* of this job since it last saved */
+    uint32_t save_seconds;      /* from the signal until it has saved, or MORTISE_SAVES_NEVER */
+    uint32_t restart_seconds;   /* from its next start until it makes progress again */
+    uint32_t grace_seconds;     /* from the signal until it is killed */
+    uint32_t flags;             /* MORTISE_FACTS_* */
+    uint32_t reserved;
+} mortise_pod_facts;
+#define MORTISE_POD_FACTS_MIN_SIZE 56
+
+/* mortise_gang.flags */
+#define MORTISE_GANG_WHOLE 1u /* all members or none; else members beyond min_members may go alone */
+
+/* A gang of running pods; its members are the pods whose facts name it. Array
+ * element. */
+typedef struct mortise_gang {
+    uint32_t flags;       /* MORTISE_GANG_* */
+    uint32_t min_members; /* it cannot run with fewer */
+} mortise_gang;
+#define MORTISE_GANG_MIN_SIZE 8
+
+/* mortise_preempt_request.flags */
+#define MORTISE_PREEMPT_ALL_NODES 1u    /* every node; candidates and domains must be empty */
+#define MORTISE_PREEMPT_HARD_BUDGETS 2u /* never exceed a disruption budget; else only before
+                                           all other costs */
+
+typedef struct mortise_preempt_request {
+    uint32_t struct_size;
+    uint32_t flags;                 /* MORTISE_PREEMPT_* */
+    int64_t now_seconds;            /* lost work is counted up to here */
+    const mortise_pod_request *pods; /* that need room; one tier and one priority. The
+                                       stride says their size, struct_size is not read */
+    size_t pod_count;               /* mortise_preempt: 1; group: 1..MORTISE_MAX_GROUP_PODS */
+    const mortise_node_ref *candidates; /* nodes that may be used, in any order */
+    size_t candidate_count;         /* at most MORTISE_MAX_NODES */
+    const uint32_t *domains;        /* group: NULL, or one number per candidate: all pods come
+                                       into nodes of one number */
+    const mortise_pod_facts *facts; /* in any order; fastest in the order of the nodes' pods */
+    size_t fact_count;              /* at most MORTISE_MAX_POD_FACTS */
+    const mortise_gang *gangs;
+    size_t gang_count;              /* at most MORTISE_MAX_POD_FACTS */
+    const uint32_t *budgets;        /* evictions that each disruption budget still allows */
+    size_t budget_count;            /* at most MORTISE_MAX_POD_FACTS */
+    const uint32_t *budget_refs;    /* indices in budgets; see mortise_pod_facts */
+    size_t budget_ref_count;        /* at most MORTISE_MAX_BUDGET_REFS */
+    const uint64_t *tenants;        /* GPU milli that the guarantee may protect per tenant */
+    size_t tenant_count;            /* at most MORTISE_MAX_POD_FACTS */
+    uint32_t pod_stride;            /* sizeof(mortise_pod_request) */
+    uint32_t fact_stride;           /* sizeof(mortise_pod_facts); 0 only without facts */
+    uint32_t gang_stride;           /* sizeof(mortise_gang); 0 only without gangs */
+    uint32_t guarantee_after;       /* a job evicted this often without having saved counts as
+                                       training; 0: never */
+    uint64_t guarantee_milli;       /* for pods without tenant, together; UINT64_MAX: no bound */
+    uint64_t expansions;            /* victim sets to look at before the best so far is taken;
+                                       0: 100,000 */
+    uint32_t ratio_permille;        /* GPU evicted per 1000 asked for, a share counting as one
+                                       card; 0: no limit */
+    uint32_t restart_seconds;       /* of pods without facts */
+    uint32_t grace_seconds;         /* of pods without facts */
+    uint32_t reserved;
+} mortise_preempt_request;
+#define MORTISE_PREEMPT_REQUEST_MIN_SIZE 184
+
+/* mortise_victim.kind */
+#define MORTISE_VICTIM_POD 1         /* a pod of no gang */
+#define MORTISE_VICTIM_SURPLUS 2     /* a member its gang can do without */
+#define MORTISE_VICTIM_GANG 3        /* a member of a gang that goes whole */
+#define MORTISE_VICTIM_TERMINATING 4 /* going already: wait for it, do not delete it */
+
+/* A pod that must be gone before the plan's pods start. Array element. */
+typedef struct mortise_victim {
+    uint64_t uid_hi;
+    uint64_t uid_lo;
+    mortise_node_ref node_ref;
+    int64_t lost_milli_gpu_seconds; /* work that it loses */
+    uint32_t gpu_milli;             /* that it holds */
+    uint32_t gang;                  /* index in gangs, or MORTISE_INDEX_NONE */
+    uint8_t kind;                   /* MORTISE_VICTIM_* */
+    uint8_t counts_as_training;     /* 1: tier 1, or protected by the guarantee; else 0 */
+    uint16_t reserved16;
+    uint32_t reserved;
+} mortise_victim;
+#define MORTISE_VICTIM_MIN_SIZE 48
+
+/* Where a pod comes once the victims are gone. Array element. */
+typedef struct mortise_plan_placement {
+    mortise_node_ref node_ref;
+    uint16_t devices;
+    uint16_t reserved16;
+    uint32_t reserved;
+} mortise_plan_placement;
+#define MORTISE_PLAN_PLACEMENT_MIN_SIZE 16
+
+/* What a plan costs; compared field by field in this order, then by node order. */
+typedef struct mortise_plan_cost {
+    uint32_t budget_violations;     /* evictions beyond what disruption budgets allow */
+    uint32_t training_units;        /* units of tier 1 or protected by the guarantee */
+    int64_t lost_milli_gpu_seconds;
+    uint32_t units;                 /* pods, surplus members, gangs */
+    uint32_t reserved;
+    int64_t stranded_milli;         /* change of the expected stranded GPU on the plan's nodes */
+} mortise_plan_cost;
+
+/* mortise_runner_up.lost_by: the first thing in which it is worse. */
+#define MORTISE_LOST_BY_BUDGET_VIOLATIONS 1
+#define MORTISE_LOST_BY_TRAINING_UNITS 2
+#define MORTISE_LOST_BY_LOST_WORK 3
+#define MORTISE_LOST_BY_UNITS 4
+#define MORTISE_LOST_BY_STRANDED 5
+#define MORTISE_LOST_BY_NODE_ORDER 6
+
+/* A node that was not chosen, and why. Array element. */
+typedef struct mortise_runner_up {
+    mortise_node_ref node_ref;
+    mortise_plan_cost cost;
+    uint32_t lost_by; /* MORTISE_LOST_BY_* */
+    uint32_t reserved;
+} mortise_runner_up;
+#define MORTISE_RUNNER_UP_MIN_SIZE 48
+
+/* Nodes that stay closed for one reason even if everything that may go went.
+ * Array element. */
+typedef struct mortise_blocked {
+    int64_t need;               /* in the reason's unit, see mortise_node_reason */
+    int64_t most;               /* the most that one of them could offer */
+    uint64_t fixed_least_milli; /* GPU on one node that may not be evicted: least, */
+    uint64_t fixed_most_milli;  /* most */
+    uint32_t node_count;
+    uint16_t reason;            /* MORTISE_REASON_* */
+    uint16_t reserved16;
+} mortise_blocked;
+#define MORTISE_BLOCKED_MIN_SIZE 40
+
+/* mortise_checkpoint_warning.fault */
+#define MORTISE_CHECKPOINT_IN_FUTURE 1u
+#define MORTISE_CHECKPOINT_BEFORE_START 2u
+
+/* A checkpoint time that cannot be true and was ignored. Array element. */
+typedef struct mortise_checkpoint_warning {
+    uint64_t uid_hi;
+    uint64_t uid_lo;
+    uint32_t fault; /* MORTISE_CHECKPOINT_* */
+    uint32_t reserved;
+} mortise_checkpoint_warning;
+#define MORTISE_CHECKPOINT_WARNING_MIN_SIZE 24
+
+/* The caller's memory for the lists of a plan; the arrays are outputs. NULL is
+ * allowed where the capacity is 0. */
+typedef struct mortise_plan_buffers {
+    uint32_t struct_size;
+    uint32_t victim_stride;               /* sizeof(mortise_victim) */
+    mortise_victim *victims;              /* BUFFER_TOO_SMALL if they do not all fit */
+    size_t victim_capacity;
+    mortise_plan_placement *placements;   /* one per pod, in their order; BUFFER_TOO_SMALL */
+    size_t placement_capacity;
+    mortise_runner_up *runner_ups;        /* as many as there is room for, best first: each costs
+                                             work. At most MORTISE_MAX_NODES */
+    size_t runner_up_capacity;
+    mortise_blocked *blocked;             /* cut to the room there is */
+    size_t blocked_capacity;
+    mortise_checkpoint_warning *warnings; /* cut to the room there is */
+    size_t warning_capacity;
+    char *text;                           /* why there is no plan, UTF-8, NUL-terminated, cut; ""
+                                             if there is one */
+    size_t text_capacity;
+    uint32_t placement_stride;
+    uint32_t runner_up_stride;
+    uint32_t blocked_stride;
+    uint32_t warning_stride;
+} mortise_plan_buffers;
+#define MORTISE_PLAN_BUFFERS_MIN_SIZE 120
+
+/* mortise_plan.flags */
+#define MORTISE_PLAN_FOUND 1u   /* there is a plan; without victims if no eviction is needed */
+#define MORTISE_PLAN_OPTIMAL 2u /* nothing better exists */
+
+typedef struct mortise_plan {
+    uint32_t struct_size;
+    uint32_t flags;              /* MORTISE_PLAN_* */
+    uint32_t victim_count;       /* elements written, */
+    uint32_t placement_count;    /* here */
+    uint32_t runner_up_count;    /* and */
+    uint32_t blocked_count;      /* in the */
+    uint32_t warning_count;      /* next */
+    uint32_t guaranteed_count;   /* pods that hold the progress guarantee now */
+    mortise_plan_cost cost;
+    uint64_t evicted_milli;      /* GPU of the victims, without those that were terminating */
+    uint64_t expansions;         /* victim sets that were looked at */
+    uint64_t over_ratio_evicted_milli;   /* no plan: without the ratio limit this would have */
+    uint64_t over_ratio_requested_milli; /* been evicted for that much; else 0 */
+    uint32_t over_budget_violations; /* no plan: hard budgets would have been exceeded this often */
+    uint32_t placed_count;           /* no plan for the group: pods that found room */
+} mortise_plan;
+#define MORTISE_PLAN_MIN_SIZE 104
+
 /* GPU of the whole cluster, in milli (1000 = one card). */
 typedef struct mortise_fragmentation_report {
     uint32_t struct_size;
@@ -543,6 +770,27 @@ mortise_status mortise_reasons(mortise_handle handle, const mortise_pod_request 
                                size_t reason_capacity, size_t *out_reason_count,
                                mortise_error *err);
 
+/* ----------------------------------------------------------- preempt calls */
+
+/* The cheapest evictions that make room for one pod on one of the candidates:
+ * who goes, where the pod comes, and why the next best nodes were not taken; or
+ * why nothing helps. Nothing is evicted or placed. Pods of the inference tier,
+ * of a tier or priority not below the pod's, and those bound by another
+ * scheduler without MORTISE_FACTS_CONSENT stay. Removing any victim from the
+ * plan would leave the pod without room. "No plan" is MORTISE_OK without
+ * MORTISE_PLAN_FOUND.
+ * STALE_NODE, UNKNOWN_NODE: a candidate. INVALID_VALUE: facts that name what is
+ * not there, a pod listed twice. BUFFER_TOO_SMALL: victims, placements. */
+mortise_status mortise_preempt(mortise_handle handle, const mortise_preempt_request *request,
+                               const mortise_plan_buffers *buffers, mortise_plan *out_plan,
+                               mortise_error *err);
+
+/* As mortise_preempt, for all pods together: all of them fit afterwards, or
+ * there is no plan. Never MORTISE_PLAN_OPTIMAL with more than one pod. */
+mortise_status mortise_preempt_group(mortise_handle handle, const mortise_preempt_request *request,
+                                     const mortise_plan_buffers *buffers, mortise_plan *out_plan,
+                                     mortise_error *err);
+
 /* ------------------------------------------------------------- report calls */
 
 mortise_status mortise_fragmentation(mortise_handle handle, mortise_fragmentation_report *out_report,
@@ -608,6 +856,16 @@ static inline mortise_handshake_info mortise_handshake_info_of_header(void) {
     info.node_reason_size = (uint32_t)sizeof(mortise_node_reason);
     info.fragmentation_report_size = (uint32_t)sizeof(mortise_fragmentation_report);
     info.stats_report_size = (uint32_t)sizeof(mortise_stats_report);
+    info.pod_facts_size = (uint32_t)sizeof(mortise_pod_facts);
+    info.gang_size = (uint32_t)sizeof(mortise_gang);
+    info.preempt_request_size = (uint32_t)sizeof(mortise_preempt_request);
+    info.victim_size = (uint32_t)sizeof(mortise_victim);
+    info.plan_placement_size = (uint32_t)sizeof(mortise_plan_placement);
+    info.runner_up_size = (uint32_t)sizeof(mortise_runner_up);
+    info.blocked_size = (uint32_t)sizeof(mortise_blocked);
+    info.checkpoint_warning_size = (uint32_t)sizeof(mortise_checkpoint_warning);
+    info.plan_buffers_size = (uint32_t)sizeof(mortise_plan_buffers);
+    info.plan_size = (uint32_t)sizeof(mortise_plan);
     return info;
 }
 
@@ -623,8 +881,9 @@ MORTISE_ASSERT_OFFSET(mortise_error, status, 4);
 MORTISE_ASSERT_OFFSET(mortise_error, required, 8);
 MORTISE_ASSERT_OFFSET(mortise_error, message, 16);
 
-MORTISE_ASSERT_SIZE(mortise_handshake_info, 64);
+MORTISE_ASSERT_SIZE(mortise_handshake_info, 104);
 MORTISE_ASSERT_OFFSET(mortise_handshake_info, abi_version, 4);
+MORTISE_ASSERT_OFFSET(mortise_handshake_info, plan_size, 100);
 MORTISE_ASSERT_OFFSET(mortise_handshake_info, stats_report_size, 60);
 
 MORTISE_ASSERT_SIZE(mortise_mix_kind, 32);
@@ -711,6 +970,54 @@ MORTISE_ASSERT_OFFSET(mortise_fragmentation_report, stranded_milli, 32);
 MORTISE_ASSERT_SIZE(mortise_stats_report, 96);
 MORTISE_ASSERT_OFFSET(mortise_stats_report, memo_bytes, 32);
 MORTISE_ASSERT_OFFSET(mortise_stats_report, mix_kind_count, 88);
+
+MORTISE_ASSERT_SIZE(mortise_pod_facts, 56);
+MORTISE_ASSERT_OFFSET(mortise_pod_facts, gang, 16);
+MORTISE_ASSERT_OFFSET(mortise_pod_facts, unsaved_evictions, 32);
+MORTISE_ASSERT_OFFSET(mortise_pod_facts, flags, 48);
+
+MORTISE_ASSERT_SIZE(mortise_gang, 8);
+MORTISE_ASSERT_OFFSET(mortise_gang, min_members, 4);
+
+MORTISE_ASSERT_SIZE(mortise_preempt_request, 184);
+MORTISE_ASSERT_OFFSET(mortise_preempt_request, pods, 16);
+MORTISE_ASSERT_OFFSET(mortise_preempt_request, domains, 48);
+MORTISE_ASSERT_OFFSET(mortise_preempt_request, facts, 56);
+MORTISE_ASSERT_OFFSET(mortise_preempt_request, tenants, 120);
+MORTISE_ASSERT_OFFSET(mortise_preempt_request, pod_stride, 136);
+MORTISE_ASSERT_OFFSET(mortise_preempt_request, guarantee_milli, 152);
+MORTISE_ASSERT_OFFSET(mortise_preempt_request, ratio_permille, 168);
+MORTISE_ASSERT_OFFSET(mortise_preempt_request, grace_seconds, 176);
+
+MORTISE_ASSERT_SIZE(mortise_victim, 48);
+MORTISE_ASSERT_OFFSET(mortise_victim, lost_milli_gpu_seconds, 24);
+MORTISE_ASSERT_OFFSET(mortise_victim, kind, 40);
+
+MORTISE_ASSERT_SIZE(mortise_plan_placement, 16);
+MORTISE_ASSERT_OFFSET(mortise_plan_placement, devices, 8);
+
+MORTISE_ASSERT_SIZE(mortise_plan_cost, 32);
+MORTISE_ASSERT_OFFSET(mortise_plan_cost, lost_milli_gpu_seconds, 8);
+MORTISE_ASSERT_OFFSET(mortise_plan_cost, stranded_milli, 24);
+
+MORTISE_ASSERT_SIZE(mortise_runner_up, 48);
+MORTISE_ASSERT_OFFSET(mortise_runner_up, lost_by, 40);
+
+MORTISE_ASSERT_SIZE(mortise_blocked, 40);
+MORTISE_ASSERT_OFFSET(mortise_blocked, reason, 36);
+
+MORTISE_ASSERT_SIZE(mortise_checkpoint_warning, 24);
+MORTISE_ASSERT_OFFSET(mortise_checkpoint_warning, fault, 16);
+
+MORTISE_ASSERT_SIZE(mortise_plan_buffers, 120);
+MORTISE_ASSERT_OFFSET(mortise_plan_buffers, victims, 8);
+MORTISE_ASSERT_OFFSET(mortise_plan_buffers, text, 88);
+MORTISE_ASSERT_OFFSET(mortise_plan_buffers, placement_stride, 104);
+
+MORTISE_ASSERT_SIZE(mortise_plan, 104);
+MORTISE_ASSERT_OFFSET(mortise_plan, cost, 32);
+MORTISE_ASSERT_OFFSET(mortise_plan, evicted_milli, 64);
+MORTISE_ASSERT_OFFSET(mortise_plan, placed_count, 100);
 
 #undef MORTISE_ASSERT_SIZE
 #undef MORTISE_ASSERT_OFFSET

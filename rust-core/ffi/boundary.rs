@@ -52,6 +52,13 @@ plain! {
     mortise_pod_record abi::MORTISE_POD_RECORD_MIN_SIZE;
     mortise_node_score abi::MORTISE_NODE_SCORE_MIN_SIZE;
     mortise_node_reason abi::MORTISE_NODE_REASON_MIN_SIZE;
+    mortise_pod_facts abi::MORTISE_POD_FACTS_MIN_SIZE;
+    mortise_gang abi::MORTISE_GANG_MIN_SIZE;
+    mortise_victim abi::MORTISE_VICTIM_MIN_SIZE;
+    mortise_plan_placement abi::MORTISE_PLAN_PLACEMENT_MIN_SIZE;
+    mortise_runner_up abi::MORTISE_RUNNER_UP_MIN_SIZE;
+    mortise_blocked abi::MORTISE_BLOCKED_MIN_SIZE;
+    mortise_checkpoint_warning abi::MORTISE_CHECKPOINT_WARNING_MIN_SIZE;
 }
 sized! {
     mortise_handshake_info abi::MORTISE_HANDSHAKE_INFO_MIN_SIZE;
@@ -63,6 +70,9 @@ sized! {
     mortise_decision abi::MORTISE_DECISION_MIN_SIZE;
     mortise_fragmentation_report abi::MORTISE_FRAGMENTATION_REPORT_MIN_SIZE;
     mortise_stats_report abi::MORTISE_STATS_REPORT_MIN_SIZE;
+    mortise_preempt_request abi::MORTISE_PREEMPT_REQUEST_MIN_SIZE;
+    mortise_plan_buffers abi::MORTISE_PLAN_BUFFERS_MIN_SIZE;
+    mortise_plan abi::MORTISE_PLAN_MIN_SIZE;
     mortise_error abi::MORTISE_ERROR_MIN_SIZE;
 }
 macro_rules! primitive {
@@ -151,10 +161,13 @@ fn error_struct(fault: Option<&Fault>, room: usize) -> abi::mortise_error {
     error
 }
 
+/// Pointers of the call that has most of them, `mortise_preempt_group`.
+const MAX_REGIONS: usize = 18;
+
 /// The memory that one call touches; outputs overlap nothing.
 #[derive(Default)]
 pub(crate) struct Regions {
-    list: [Region; 10],
+    list: [Region; MAX_REGIONS],
     len: usize,
 }
 
@@ -400,6 +413,18 @@ impl<T: Plain> InArray<T> {
     }
 }
 
+impl InArray<u32> {
+    /// Copies all numbers into `buffer`.
+    pub(crate) fn copy_to(&self, buffer: &mut Vec<u32>) -> Result<(), Fault> {
+        buffer.clear();
+        buffer.try_reserve(self.count).map_err(|_| Fault::out_of_memory(self.name, self.count))?;
+        for number in self.iter() {
+            buffer.push(number?);
+        }
+        Ok(())
+    }
+}
+
 impl InArray<u8> {
     /// Copies all bytes.
     pub(crate) fn to_vec(&self) -> Result<Vec<u8>, Fault> {
@@ -510,6 +535,11 @@ impl<T: Plain> OutArray<T> {
         Ok(())
     }
 
+    /// Elements there is room for.
+    pub(crate) const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Writes element `index`, which must be below the capacity.
     pub(crate) fn set(&self, index: usize, value: T) {
         assert!(index < self.capacity, "{}[{index}] of {}", self.name, self.capacity);
@@ -522,6 +552,18 @@ impl<T: Plain> OutArray<T> {
         }
         // SAFETY: both have `stride` bytes; a local overlaps nothing of the caller's.
         unsafe { ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), to, self.stride) };
+    }
+}
+
+impl OutArray<u8> {
+    /// Writes as much of `text` as there is room for, with a NUL behind it.
+    pub(crate) fn set_text(&self, text: &str) {
+        let Some(room) = self.capacity.checked_sub(1) else { return };
+        let end = text.floor_char_boundary(room);
+        for (index, &byte) in text.as_bytes()[..end].iter().enumerate() {
+            self.set(index, byte);
+        }
+        self.set(end, 0);
     }
 }
 

@@ -1,5 +1,8 @@
 //! The header's structs as the kernel's types. No enum or bool is made from bytes: every value is looked at first.
 
+use mortise_core::preempt::{
+    Disruption, Gang, MAX_DECLARED_SECONDS, MAX_GROUP_MEMBERS, MAX_POD_FACTS, NONE, PodFacts,
+};
 use mortise_core::{
     DeviceMask, Error, Generation, GpuRequest, Kind, MemoryBytes, MilliCpu, MilliGpu, ModelId,
     ModelSet, NodeDelta, NodeKey, NodeRef, PodRecord, PodRequest, PodUid, Priority, Tier, limits,
@@ -21,6 +24,10 @@ const _: () = {
     assert!(Tier::Inference as u32 == abi::MORTISE_TIER_INFERENCE);
     assert!(Tier::Training as u32 == abi::MORTISE_TIER_TRAINING);
     assert!(Tier::Batch as u32 == abi::MORTISE_TIER_BATCH);
+    assert!(NONE == abi::MORTISE_INDEX_NONE);
+    assert!(MAX_POD_FACTS == abi::MORTISE_MAX_POD_FACTS as usize);
+    assert!(MAX_GROUP_MEMBERS == abi::MORTISE_MAX_GROUP_PODS as usize);
+    assert!(MAX_DECLARED_SECONDS == abi::MORTISE_MAX_DECLARED_SECONDS);
 };
 
 /// Where a value stands; written out only when it is wrong.
@@ -35,7 +42,7 @@ impl Place {
         Self { array, index: None }
     }
 
-    const fn at(array: &'static str, index: usize) -> Self {
+    pub(crate) const fn at(array: &'static str, index: usize) -> Self {
         Self { array, index: Some(index) }
     }
 
@@ -198,4 +205,34 @@ pub(crate) fn mix_kind(index: usize, kind: &abi::mortise_mix_kind) -> Result<(Ki
     let kind_of_pod =
         Kind { cpu: MilliCpu(kind.cpu_milli), gpu, models: ModelSet(kind.allowed_models) };
     Ok((kind_of_pod, kind.count))
+}
+
+/// What planning must know of a running pod.
+pub(crate) fn pod_facts(index: usize, facts: &abi::mortise_pod_facts) -> Result<PodFacts, Fault> {
+    let place = Place::at("request.facts", index);
+    place.flags(facts.flags, abi::MORTISE_FACTS_CONSENT)?;
+    place.reserved(u64::from(facts.reserved))?;
+    Ok(PodFacts {
+        uid: uid(facts.uid_hi, facts.uid_lo),
+        gang: facts.gang,
+        tenant: facts.tenant,
+        first_budget: facts.first_budget,
+        budget_count: facts.budget_count,
+        unsaved_evictions: facts.unsaved_evictions,
+        save_seconds: Some(facts.save_seconds)
+            .filter(|&seconds| seconds != abi::MORTISE_SAVES_NEVER),
+        restart_seconds: facts.restart_seconds,
+        grace_seconds: facts.grace_seconds,
+        consent: facts.flags & abi::MORTISE_FACTS_CONSENT != 0,
+    })
+}
+
+/// A gang of running pods.
+pub(crate) fn gang(index: usize, gang: &abi::mortise_gang) -> Result<Gang, Fault> {
+    Place::at("request.gangs", index).flags(gang.flags, abi::MORTISE_GANG_WHOLE)?;
+    let whole = gang.flags & abi::MORTISE_GANG_WHOLE != 0;
+    Ok(Gang {
+        disruption: if whole { Disruption::All } else { Disruption::Single },
+        min_members: gang.min_members,
+    })
 }

@@ -11,6 +11,8 @@ mod convert;
 mod debug;
 mod fault;
 mod handles;
+mod plan_output;
+mod preempt;
 mod report;
 mod score;
 mod scratch;
@@ -20,6 +22,7 @@ mod version;
 
 pub use cluster::*;
 pub use debug::*;
+pub use preempt::*;
 pub use report::*;
 pub use score::*;
 pub use state::*;

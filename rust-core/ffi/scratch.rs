@@ -1,6 +1,7 @@
 //! Buffers that one call converts its input into; kept between calls, so that a warm call does not allocate.
 
-use mortise_core::{NodeDelta, NodeReason, NodeRef, NodeScore, PodRecord};
+use mortise_core::preempt::{DisruptionBudget, Gang, Planner, PodFacts, Tables, Tenant};
+use mortise_core::{NodeDelta, NodeReason, NodeRef, NodeScore, PodRecord, PodRequest};
 
 use crate::fault::Fault;
 
@@ -14,6 +15,21 @@ pub(crate) struct Scratch {
     pub(crate) named: Vec<NodeRef>,
     pub(crate) scores: Vec<NodeScore>,
     pub(crate) reasons: Vec<NodeReason>,
+    pub(crate) side: SideBuffers,
+    pub(crate) tables: Tables,
+    pub(crate) planner: Planner,
+}
+
+/// What a plan is asked for and from, converted.
+#[derive(Default)]
+pub(crate) struct SideBuffers {
+    pub(crate) members: Vec<PodRequest>,
+    pub(crate) domains: Vec<u32>,
+    pub(crate) facts: Vec<PodFacts>,
+    pub(crate) gangs: Vec<Gang>,
+    pub(crate) budgets: Vec<DisruptionBudget>,
+    pub(crate) budget_refs: Vec<u32>,
+    pub(crate) tenants: Vec<Tenant>,
 }
 
 /// Fills `buffer` anew with `count` converted elements.

@@ -145,6 +145,16 @@ fn check_sizes(info: &abi::mortise_handshake_info) -> Result<(), Fault> {
         node_reason_size mortise_node_reason;
         fragmentation_report_size mortise_fragmentation_report;
         stats_report_size mortise_stats_report;
+        pod_facts_size mortise_pod_facts;
+        gang_size mortise_gang;
+        preempt_request_size mortise_preempt_request;
+        victim_size mortise_victim;
+        plan_placement_size mortise_plan_placement;
+        runner_up_size mortise_runner_up;
+        blocked_size mortise_blocked;
+        checkpoint_warning_size mortise_checkpoint_warning;
+        plan_buffers_size mortise_plan_buffers;
+        plan_size mortise_plan;
     }
     Ok(())
 }

@@ -218,3 +218,180 @@ pub fn text(pointer: *const c_char) -> Option<String> {
     // SAFETY: the library's names are static and end in a NUL.
     Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
+
+pub fn running(uid: u64, cards: u16, devices: u16, start_seconds: i64) -> abi::mortise_pod_record {
+    abi::mortise_pod_record {
+        uid_hi: 0,
+        uid_lo: uid,
+        cpu_milli: 1_000,
+        memory_bytes: 1 << 30,
+        start_seconds,
+        checkpoint_seconds: abi::MORTISE_CHECKPOINT_NONE,
+        allowed_models: u64::MAX,
+        priority: 10,
+        gpu_count: cards,
+        gpu_milli: 1_000,
+        device_mask: devices,
+        unknown_cards: 0,
+        tier: abi::MORTISE_TIER_BATCH as u8,
+        flags: 0,
+        reserved: 0,
+    }
+}
+
+pub fn facts(uid: u64) -> abi::mortise_pod_facts {
+    abi::mortise_pod_facts {
+        uid_hi: 0,
+        uid_lo: uid,
+        gang: abi::MORTISE_INDEX_NONE,
+        tenant: abi::MORTISE_INDEX_NONE,
+        first_budget: 0,
+        budget_count: 0,
+        unsaved_evictions: 0,
+        save_seconds: abi::MORTISE_SAVES_NEVER,
+        restart_seconds: 60,
+        grace_seconds: 30,
+        flags: 0,
+        reserved: 0,
+    }
+}
+
+pub fn preempt_request(
+    pods: &[abi::mortise_pod_request],
+    candidates: &[u64],
+    now_seconds: i64,
+) -> abi::mortise_preempt_request {
+    abi::mortise_preempt_request {
+        struct_size: size_of::<abi::mortise_preempt_request>() as u32,
+        flags: 0,
+        now_seconds,
+        pods: pods.as_ptr(),
+        pod_count: pods.len(),
+        candidates: candidates.as_ptr(),
+        candidate_count: candidates.len(),
+        domains: ptr::null(),
+        facts: ptr::null(),
+        fact_count: 0,
+        gangs: ptr::null(),
+        gang_count: 0,
+        budgets: ptr::null(),
+        budget_count: 0,
+        budget_refs: ptr::null(),
+        budget_ref_count: 0,
+        tenants: ptr::null(),
+        tenant_count: 0,
+        pod_stride: size_of::<abi::mortise_pod_request>() as u32,
+        fact_stride: size_of::<abi::mortise_pod_facts>() as u32,
+        gang_stride: size_of::<abi::mortise_gang>() as u32,
+        guarantee_after: 1,
+        guarantee_milli: u64::MAX,
+        expansions: 0,
+        ratio_permille: 2_000,
+        restart_seconds: 0,
+        grace_seconds: 30,
+        reserved: 0,
+    }
+}
+
+/// Room for the lists of a plan.
+#[derive(Debug)]
+pub struct PlanRoom {
+    pub victims: Vec<abi::mortise_victim>,
+    pub placements: Vec<abi::mortise_plan_placement>,
+    pub runner_ups: Vec<abi::mortise_runner_up>,
+    pub blocked: Vec<abi::mortise_blocked>,
+    pub warnings: Vec<abi::mortise_checkpoint_warning>,
+    pub text: Vec<c_char>,
+    pub plan: abi::mortise_plan,
+}
+
+/// Every byte is the mark of "not written".
+fn marked<T: Copy>() -> T {
+    let mut value = std::mem::MaybeUninit::<T>::uninit();
+    // SAFETY: as many bytes as T has.
+    unsafe { ptr::write_bytes(value.as_mut_ptr().cast::<u8>(), 0x5a, size_of::<T>()) };
+    // SAFETY: used with structs of integers only, for which all bytes are valid.
+    unsafe { value.assume_init() }
+}
+
+impl PlanRoom {
+    pub fn new(capacity: usize) -> Self {
+        let mut plan: abi::mortise_plan = marked();
+        plan.struct_size = size_of::<abi::mortise_plan>() as u32;
+        Self {
+            victims: vec![marked(); capacity],
+            placements: vec![marked(); capacity],
+            runner_ups: vec![marked(); capacity],
+            blocked: vec![marked(); capacity],
+            warnings: vec![marked(); capacity],
+            text: vec![0x5a; 256],
+            plan,
+        }
+    }
+
+    pub fn buffers(&mut self) -> abi::mortise_plan_buffers {
+        abi::mortise_plan_buffers {
+            struct_size: size_of::<abi::mortise_plan_buffers>() as u32,
+            victim_stride: size_of::<abi::mortise_victim>() as u32,
+            victims: self.victims.as_mut_ptr(),
+            victim_capacity: self.victims.len(),
+            placements: self.placements.as_mut_ptr(),
+            placement_capacity: self.placements.len(),
+            runner_ups: self.runner_ups.as_mut_ptr(),
+            runner_up_capacity: self.runner_ups.len(),
+            blocked: self.blocked.as_mut_ptr(),
+            blocked_capacity: self.blocked.len(),
+            warnings: self.warnings.as_mut_ptr(),
+            warning_capacity: self.warnings.len(),
+            text: self.text.as_mut_ptr(),
+            text_capacity: self.text.len(),
+            placement_stride: size_of::<abi::mortise_plan_placement>() as u32,
+            runner_up_stride: size_of::<abi::mortise_runner_up>() as u32,
+            blocked_stride: size_of::<abi::mortise_blocked>() as u32,
+            warning_stride: size_of::<abi::mortise_checkpoint_warning>() as u32,
+        }
+    }
+
+    pub fn untouched(&self) -> bool {
+        self.plan.victim_count == 0x5a5a_5a5a
+            && self.victims.iter().all(|victim| victim.gpu_milli == 0x5a5a_5a5a)
+            && self.placements.iter().all(|placement| placement.devices == 0x5a5a)
+            && self.text.iter().all(|&byte| byte == 0x5a)
+    }
+}
+
+impl Cluster {
+    pub fn preempt(
+        &self,
+        request: &abi::mortise_preempt_request,
+        room: &mut PlanRoom,
+        group: bool,
+    ) -> (i32, abi::mortise_error) {
+        let (buffers, mut err) = (room.buffers(), error());
+        let call = if group { mortise::mortise_preempt_group } else { mortise::mortise_preempt };
+        // SAFETY: all point at live values; the arrays say their own length.
+        let status = unsafe { call(self.0, request, &buffers, &mut room.plan, &mut err) };
+        (status, err)
+    }
+
+    /// Nodes of 8 GPUs full of one-GPU batch pods: uid 1..=8 on the first, and so on; each longer running.
+    pub fn crowded(count: u64, now_seconds: i64) -> (Self, Vec<u64>) {
+        let cluster = Self::new(0);
+        let mut nodes = Vec::new();
+        let mut pods = Vec::new();
+        for key in 1..=count {
+            let mut crowded = node(key, 8);
+            crowded.first_pod = pods.len() as u32;
+            crowded.pod_count = 8;
+            nodes.push(crowded);
+            for card in 0..8u64 {
+                let uid = (key - 1) * 8 + card + 1;
+                pods.push(running(uid, 1, 1 << card, now_seconds - 60 * uid as i64));
+            }
+        }
+        let mut refs = vec![0; nodes.len()];
+        let (status, err) = cluster.sync(&sync_request(&nodes, &pods), &mut refs);
+        assert_eq!(status, OK, "{}", message(&err));
+        (cluster, refs)
+    }
+}
