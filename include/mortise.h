@@ -524,6 +524,8 @@ typedef struct mortise_preempt_request {
     uint32_t guarantee_after;       /* a job evicted this often without having saved counts as
                                        training; 0: never */
     uint64_t guarantee_milli;       /* for pods without tenant, together; UINT64_MAX: no bound */
+    int64_t guarantee_lost_milli_gpu_seconds; /* a pod that never saved and would lose this much
+                                       holds the guarantee before its first eviction; 0: none */
     uint64_t expansions;            /* victim sets to look at before the best so far is taken;
                                        0: 100,000 */
     uint32_t ratio_permille;        /* GPU evicted per 1000 asked for, a share counting as one
@@ -532,7 +534,7 @@ typedef struct mortise_preempt_request {
     uint32_t grace_seconds;         /* of pods without facts */
     uint32_t reserved;
 } mortise_preempt_request;
-#define MORTISE_PREEMPT_REQUEST_MIN_SIZE 184
+#define MORTISE_PREEMPT_REQUEST_MIN_SIZE 192
 
 /* mortise_victim.kind */
 #define MORTISE_VICTIM_POD 1         /* a pod of no gang */
@@ -979,15 +981,15 @@ MORTISE_ASSERT_OFFSET(mortise_pod_facts, flags, 48);
 MORTISE_ASSERT_SIZE(mortise_gang, 8);
 MORTISE_ASSERT_OFFSET(mortise_gang, min_members, 4);
 
-MORTISE_ASSERT_SIZE(mortise_preempt_request, 184);
+MORTISE_ASSERT_SIZE(mortise_preempt_request, 192);
 MORTISE_ASSERT_OFFSET(mortise_preempt_request, pods, 16);
 MORTISE_ASSERT_OFFSET(mortise_preempt_request, domains, 48);
 MORTISE_ASSERT_OFFSET(mortise_preempt_request, facts, 56);
 MORTISE_ASSERT_OFFSET(mortise_preempt_request, tenants, 120);
 MORTISE_ASSERT_OFFSET(mortise_preempt_request, pod_stride, 136);
 MORTISE_ASSERT_OFFSET(mortise_preempt_request, guarantee_milli, 152);
-MORTISE_ASSERT_OFFSET(mortise_preempt_request, ratio_permille, 168);
-MORTISE_ASSERT_OFFSET(mortise_preempt_request, grace_seconds, 176);
+MORTISE_ASSERT_OFFSET(mortise_preempt_request, ratio_permille, 176);
+MORTISE_ASSERT_OFFSET(mortise_preempt_request, grace_seconds, 184);
 
 MORTISE_ASSERT_SIZE(mortise_victim, 48);
 MORTISE_ASSERT_OFFSET(mortise_victim, lost_milli_gpu_seconds, 24);

@@ -165,6 +165,7 @@ int main(void) {
     check_pointers();
     check_structs();
     check_values();
+    check_preempt();
     check_faults();
     printf("%u passed, %u failed\n", checks_passed, checks_failed);
     return checks_failed == 0 ? 0 : 1;

@@ -51,6 +51,7 @@ void check_lifecycle(void);
 void check_pointers(void);
 void check_structs(void);
 void check_values(void);
+void check_preempt(void);
 void check_faults(void);
 
 #endif

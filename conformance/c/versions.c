@@ -47,7 +47,9 @@ static void handshake(void) {
         "error_size",      "config_size",      "mix_kind_size",     "node_delta_size",
         "pod_record_size", "pod_request_size", "sync_request_size", "sync_result_size",
         "score_request_size", "node_score_size", "decision_size",   "node_reason_size",
-        "fragmentation_report_size", "stats_report_size"};
+        "fragmentation_report_size", "stats_report_size", "pod_facts_size", "gang_size",
+        "preempt_request_size", "victim_size", "plan_placement_size", "runner_up_size",
+        "blocked_size", "checkpoint_warning_size", "plan_buffers_size", "plan_size"};
     for (size_t field = 0; field < sizeof fields / sizeof *fields; field++) {
         info = mortise_handshake_info_of_header();
         uint32_t values[sizeof info / sizeof(uint32_t)];

@@ -126,6 +126,13 @@ fn check_request(request: &abi::mortise_preempt_request, most_pods: usize) -> Re
             "only mortise_preempt_group with listed candidates takes domains; pass NULL",
         ));
     }
+    if request.guarantee_lost_milli_gpu_seconds < 0 {
+        return Err(Fault::invalid(
+            "request.guarantee_lost_milli_gpu_seconds",
+            request.guarantee_lost_milli_gpu_seconds,
+            "it must not be negative; 0 means none",
+        ));
+    }
     for (field, seconds) in [
         ("request.restart_seconds", request.restart_seconds),
         ("request.grace_seconds", request.grace_seconds),
@@ -141,6 +148,10 @@ fn policy(request: &abi::mortise_preempt_request, runner_ups: usize) -> Policy {
     Policy {
         hard_budgets: request.flags & abi::MORTISE_PREEMPT_HARD_BUDGETS != 0,
         guarantee_after: request.guarantee_after,
+        guarantee_lost_milli_gpu_seconds: match request.guarantee_lost_milli_gpu_seconds {
+            0 => i64::MAX,
+            given => given,
+        },
         guarantee_milli: request.guarantee_milli,
         ratio_permille: Some(request.ratio_permille).filter(|&ratio| ratio > 0),
         restart_seconds: request.restart_seconds,

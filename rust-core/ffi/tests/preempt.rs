@@ -91,9 +91,15 @@ fn why_there_is_no_plan_is_said() {
     assert_eq!(cluster.preempt(&preempt_request(&same_tier, &refs, NOW), &mut room, false).0, OK);
     assert_eq!((room.plan.flags, room.plan.victim_count, room.plan.blocked_count), (0, 0, 1));
     assert_eq!(room.blocked[0].node_count, 2);
-    assert_eq!((room.blocked[0].fixed_least_milli, room.blocked[0].fixed_most_milli), (8_000, 8_000));
+    assert_eq!(
+        (room.blocked[0].fixed_least_milli, room.blocked[0].fixed_most_milli),
+        (8_000, 8_000)
+    );
     let why = text(room.text.as_ptr()).unwrap();
-    assert!(why.contains("no node can be emptied: 8 non-preemptible GPUs on each (2 nodes)"), "{why}");
+    assert!(
+        why.contains("no node can be emptied: 8 non-preemptible GPUs on each (2 nodes)"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -120,6 +126,11 @@ fn refused_input_names_the_field_and_writes_nothing() {
         (with(&|r| r.flags = 1), abi::MORTISE_ERR_INVALID_VALUE, "request.candidate_count"),
         (with(&|r| r.domains = [1u32, 2].as_ptr()), abi::MORTISE_ERR_INVALID_VALUE, "domains"),
         (with(&|r| r.grace_seconds = u32::MAX), abi::MORTISE_ERR_LIMIT_EXCEEDED, "grace_seconds"),
+        (
+            with(&|r| r.guarantee_lost_milli_gpu_seconds = -1),
+            abi::MORTISE_ERR_INVALID_VALUE,
+            "guarantee_lost",
+        ),
         (preempt_request(&one, &stale, NOW), abi::MORTISE_ERR_UNKNOWN_NODE, "nodes[1]"),
         (
             with(&|r| (r.facts, r.fact_count) = (twice.as_ptr(), 2)),

@@ -285,6 +285,7 @@ pub fn preempt_request(
         gang_stride: size_of::<abi::mortise_gang>() as u32,
         guarantee_after: 1,
         guarantee_milli: u64::MAX,
+        guarantee_lost_milli_gpu_seconds: 0,
         expansions: 0,
         ratio_permille: 2_000,
         restart_seconds: 0,
