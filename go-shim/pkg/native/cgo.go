@@ -19,6 +19,10 @@ package native
 #cgo nocallback mortise_learn_from_pods
 #cgo noescape mortise_score
 #cgo nocallback mortise_score
+#cgo noescape mortise_preempt
+#cgo nocallback mortise_preempt
+#cgo noescape mortise_preempt_group
+#cgo nocallback mortise_preempt_group
 #cgo noescape mortise_fragmentation
 #cgo nocallback mortise_fragmentation
 #cgo noescape mortise_stats

@@ -32,11 +32,14 @@ type Cluster struct {
 	frame *frame
 }
 
-// frame holds, in C memory, the structs of Sync and Score that contain pointers.
+// frame holds, in C memory, the structs of Sync, Score and Preempt that contain pointers.
 type frame struct {
 	sync     C.mortise_sync_request
 	score    C.mortise_score_request
 	pod      PodRequest
+	preempt  C.mortise_preempt_request
+	buffers  C.mortise_plan_buffers
+	plan     Plan
 	synced   SyncResult
 	decision Decision
 	err      C.mortise_error
