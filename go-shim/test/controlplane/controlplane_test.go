@@ -19,6 +19,8 @@ import (
 // Two control planes after one another in one process: nothing of the first may leak into the second.
 func TestStartServeStop(t *testing.T) {
 	ctx := context.Background()
+	// A directory of its own: other packages' control planes run at the same time.
+	t.Setenv("TMPDIR", t.TempDir())
 	for range 2 {
 		cp, err := controlplane.Start(ctx, controlplane.Options{})
 		require.NoError(t, err)
