@@ -21,11 +21,17 @@ enum Command {
     /// Simulate a cluster under different policies.
     #[command(subcommand)]
     Sim(sim::Command),
+    /// Layouts of MIG instances: check and plan.
+    #[command(subcommand)]
+    Mig(mig::Command),
 }
 
 fn main() -> ExitCode {
-    let Command::Sim(command) = Cli::parse().command;
-    match sim::run(&command) {
+    let result = match Cli::parse().command {
+        Command::Sim(command) => sim::run(&command),
+        Command::Mig(command) => mig::run(&command),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
