@@ -205,13 +205,13 @@ fn today(
     };
     let mut node = Vec::new();
     for card in 0..args.cards {
-        let meant = config.entries.iter().filter(|entry| {
+        let mut meant = config.entries.iter().filter(|entry| {
             let model = entry.filter.is_empty()
                 || args.gpu.pci_ids.iter().any(|id| entry.filter.contains(id));
             model && entry.enabled && entry.names(card)
         });
         // mig-parted applies the entries in their order.
-        let Some(entry) = meant.last() else { continue };
+        let Some(entry) = meant.next_back() else { continue };
         let mut counts = vec![0; args.gpu.profiles.len()];
         for wanted in &entry.wanted {
             let Some(profile) = args.gpu.profile(&wanted.profile) else {
