@@ -1,6 +1,5 @@
 //! Cards of one model, what runs on them, and where the next request goes.
 
-use std::cmp::Reverse;
 use std::ops::Range;
 
 use thiserror::Error;
@@ -377,14 +376,5 @@ impl Fleet {
     #[must_use]
     pub fn cards_used(&self) -> usize {
         self.cards.iter().filter(|card| card.layout != LayoutId::EMPTY).count()
-    }
-
-    /// Cards by falling use, then order: for reports.
-    #[must_use]
-    pub fn fullest_first(&self) -> Vec<CardId> {
-        let mut cards: Vec<CardId> = self.cards().collect();
-        let used = |card: &CardId| self.geometry.used(self.layout(*card)).count_ones();
-        cards.sort_by_key(|card| Reverse(used(card)));
-        cards
     }
 }
