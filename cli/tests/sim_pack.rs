@@ -118,6 +118,25 @@ fn a_lower_load_leaves_null() {
 }
 
 #[test]
+fn a_file_can_be_its_own_sequence() {
+    let dir = files();
+    let arguments = ["--sequence", "file", "--policy", "fgd", "--format", "csv", "--seeds", "1"];
+    let output = pack(dir.path(), &arguments).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let field = |line: usize, name: &str| {
+        let at = text.lines().next().unwrap().split(',').position(|column| column == name).unwrap();
+        text.lines().nth(line).unwrap().split(',').nth(at).unwrap().to_owned()
+    };
+    assert_eq!(field(1, "pods"), "200");
+    let end: f64 = field(1, "alloc_end").parse().unwrap();
+    assert!((50.0..=100.0).contains(&end), "{end}");
+    pack(dir.path(), &["--sequence", "file", "--load", "1.2"])
+        .assert()
+        .failure()
+        .stderr(contains("--load 1.2").and(contains("--sequence published")));
+}
+
+#[test]
 fn jobs_do_not_change_the_result() {
     let dir = files();
     let without_times = |mut document: Value| {

@@ -40,6 +40,38 @@ pub struct Sequence {
     pub pods: Vec<usize>,
 }
 
+/// What the arrivals of a run are.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Arrivals {
+    /// The published sequence at this load, see [`Sequence::tuned`].
+    Published {
+        /// GPU that arrives, as a multiple of the cluster's.
+        load: f64,
+    },
+    /// Every pod of the trace once, in its order: to replay what arrived elsewhere.
+    File,
+}
+
+impl Arrivals {
+    /// The sequence in a cluster of `capacity_milli` thousandths of a GPU. The seed plays no part in a file's order.
+    ///
+    /// # Errors
+    /// Those of [`Sequence::tuned`].
+    pub fn sequence(
+        self,
+        trace: &Trace,
+        capacity_milli: u64,
+        seed: u64,
+    ) -> Result<Sequence, SequenceError> {
+        match self {
+            Arrivals::Published { load } => {
+                Sequence::tuned(trace, target_milli(capacity_milli, load), seed)
+            }
+            Arrivals::File => Ok(Sequence { pods: (0..trace.pods.len()).collect() }),
+        }
+    }
+}
+
 impl Sequence {
     /// Builds the sequence for one seed: `target_milli` thousandths of a GPU arrive in total (see [`target_milli`]).
     ///
@@ -186,6 +218,16 @@ mod tests {
             let mut reversed = trace.clone();
             reversed.pods.reverse();
             prop_assert_eq!(names(&trace), names(&reversed));
+        }
+    }
+
+    #[test]
+    fn the_order_of_a_file_is_kept() {
+        let trace =
+            Trace { name: "t".into(), pods: vec![pod(2, 1, 1000), pod(0, 0, 0), pod(1, 1, 300)] };
+        for seed in 0..3 {
+            let sequence = Arrivals::File.sequence(&trace, 10, seed).unwrap();
+            assert_eq!(sequence.pods, [0, 1, 2], "neither sorted, nor thinned to the capacity");
         }
     }
 

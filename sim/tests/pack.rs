@@ -5,9 +5,10 @@ mod common;
 use mortise_core::Strategy;
 use mortise_sim::ceiling::ceilings;
 use mortise_sim::pack::{Mix, Plan, Policy, Run, Setup, Ties, means, sweep};
+use mortise_sim::sequence::Arrivals;
 
 fn setup(ties: Ties, mix: Mix) -> Setup {
-    Setup { nodes: common::nodes(), load: 1.3, ties, mix }
+    Setup { nodes: common::nodes(), arrivals: Arrivals::Published { load: 1.3 }, ties, mix }
 }
 
 fn plan(policies: &[Strategy], seeds: u64) -> Plan {

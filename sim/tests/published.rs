@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use mortise_core::Strategy;
 use mortise_sim::pack::{Mean, Mix, Plan, Policy, Setup, Ties, means, sweep};
 use mortise_sim::published::{Comparison, Published};
-use mortise_sim::sequence::{Sequence, target_milli};
+use mortise_sim::sequence::{Arrivals, Sequence, target_milli};
 use mortise_sim::trace::{read_nodes, read_pods};
 
 const PUBLISHED: [Strategy; 6] = [
@@ -68,7 +68,12 @@ fn published_policies_end_where_they_were_published_to() {
 fn against_published(data: &Path) {
     let published = Published::read(&data.join("fgd-published/summary.csv")).unwrap();
     let nodes = read_nodes(&data.join("openb/openb_node_list_gpu_node.csv")).unwrap();
-    let setup = Setup { nodes, load: 1.3, ties: Ties::Rank, mix: Mix::Trace };
+    let setup = Setup {
+        nodes,
+        arrivals: Arrivals::Published { load: 1.3 },
+        ties: Ties::Rank,
+        mix: Mix::Trace,
+    };
     let file = |name: &str| data.join(format!("openb/openb_pod_list_{name}.csv"));
     let traces = TRACES.map(|name| read_pods(&file(name)).unwrap());
     let means = reproduce(&setup, traces.into());
@@ -78,7 +83,12 @@ fn against_published(data: &Path) {
 
 /// Writes our own means as if they had been published: they must agree, and must not once FGD's are moved by two points.
 fn against_ourselves() {
-    let setup = Setup { nodes: common::nodes(), load: 1.3, ties: Ties::Rank, mix: Mix::Trace };
+    let setup = Setup {
+        nodes: common::nodes(),
+        arrivals: Arrivals::Published { load: 1.3 },
+        ties: Ties::Rank,
+        mix: Mix::Trace,
+    };
     let means = reproduce(&setup, vec![common::trace("prefix_small", true)]);
     let summary = |shift: f64| {
         let mut text =

@@ -15,9 +15,10 @@ use mortise_sim::output::{Results, render_table, write_csv, write_json};
 use mortise_sim::pack::{Mix, Plan, Policy, Setup, Ties, means, sweep};
 use mortise_sim::published::{Comparison, Published};
 use mortise_sim::report::Report;
+use mortise_sim::sequence::Arrivals;
 use mortise_sim::trace::{Trace, read_nodes, read_pods};
 
-/// Every pod arrives once, in random order; pods are drawn again until the load is reached. A pod that fits nowhere is rejected for good.
+/// Every pod arrives once, in random order; pods are drawn again until the load is reached (or --sequence file). A pod that fits nowhere is rejected for good.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Nodes: a CSV file with the columns sn, cpu_milli, memory_mib, gpu, model.
@@ -40,9 +41,12 @@ pub(crate) struct Args {
     /// The first seed; the others follow.
     #[arg(long, value_name = "SEED", default_value_t = 42)]
     first_seed: u64,
-    /// GPU that arrives, as a multiple of the cluster's.
-    #[arg(long, value_name = "LOAD", default_value = "1.3", value_parser = parse_load)]
-    load: f64,
+    /// Which pods arrive, in which order.
+    #[arg(long, value_enum, default_value_t = SequenceArg::Published)]
+    sequence: SequenceArg,
+    /// GPU that arrives in the published sequence, as a multiple of the cluster's [default: 1.3].
+    #[arg(long, value_name = "LOAD", value_parser = parse_load)]
+    load: Option<f64>,
     /// Choice among equally good nodes.
     #[arg(long, value_enum, default_value_t = TiesArg::Random)]
     ties: TiesArg,
@@ -64,6 +68,17 @@ pub(crate) struct Args {
     /// Runs done at the same time [default: one per processor]. Results do not depend on it.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+}
+
+/// GPU that arrives in the published experiment.
+const PUBLISHED_LOAD: f64 = 1.3;
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SequenceArg {
+    /// Shuffled, then resampled or thinned to the load.
+    Published,
+    /// Every pod once, in the order of the file.
+    File,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -95,7 +110,7 @@ enum Format {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let setup = Setup {
         nodes: read_nodes(&args.nodes)?,
-        load: args.load,
+        arrivals: arrivals(args)?,
         ties: match args.ties {
             TiesArg::Random => Ties::Random,
             TiesArg::Rank => Ties::Rank,
@@ -129,6 +144,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let reproduces = setup.ties == Ties::Rank && setup.mix == Mix::Trace;
     let comparison = published.as_ref().map(|results| Comparison { results, reproduces });
     print(args.format, &Results { runs: &runs, means: &means, ceilings: &ceilings }, comparison)
+}
+
+fn arrivals(args: &Args) -> anyhow::Result<Arrivals> {
+    match (args.sequence, args.load) {
+        (SequenceArg::Published, load) => {
+            Ok(Arrivals::Published { load: load.unwrap_or(PUBLISHED_LOAD) })
+        }
+        (SequenceArg::File, None) => Ok(Arrivals::File),
+        (SequenceArg::File, Some(load)) => {
+            bail!(
+                "--load {load}: a file's own sequence has the load it has; expected --sequence published, or no --load"
+            )
+        }
+    }
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {

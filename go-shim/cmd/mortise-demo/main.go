@@ -38,6 +38,7 @@ type options struct {
 	schedulerConfig string
 	outDir          string
 	outstanding     int
+	exportDir       string
 
 	terminal *os.File // standard error as the user sees it
 }
@@ -88,6 +89,7 @@ func (o *options) command() *cobra.Command {
 	flags.StringVar(&o.schedulerConfig, "scheduler-config", "deploy/demo-scheduler-config.yaml", "KubeSchedulerConfiguration with the profiles of the runs")
 	flags.StringVar(&o.outDir, "out", "target/demo", "directory for summary.json and logs")
 	flags.IntVar(&o.outstanding, "outstanding", 64, "pods that may be undecided at a time; 1 submits strictly one after another, more may let neighbours change places")
+	flags.StringVar(&o.exportDir, "export", "", "write the nodes and the pods in the order of their arrival to nodes.csv and pods.csv in this `directory`, which mortise sim pack --sequence file replays, and run nothing")
 	return cmd
 }
 
@@ -98,6 +100,13 @@ func (o *options) run(ctx context.Context) error {
 	load, err := o.workload()
 	if err != nil {
 		return err
+	}
+	if o.exportDir != "" {
+		if err := load.Export(o.exportDir); err != nil {
+			return err
+		}
+		fmt.Printf("%s: %d nodes and %d pods written to %s.\n", load.Name, len(load.Nodes), len(load.Pods), o.exportDir)
+		return nil
 	}
 	if err := os.MkdirAll(o.outDir, 0o755); err != nil {
 		return err
@@ -140,6 +149,9 @@ func (o *options) validate() error {
 	}
 	if o.load < 0 || o.load > 100 {
 		return fmt.Errorf("--load is %g, expected 0 to 100", o.load)
+	}
+	if o.exportDir != "" {
+		return nil // needs no scheduler
 	}
 	for _, file := range []struct{ flag, path, make string }{
 		{"--scheduler", o.scheduler, "build it with `make build`"},

@@ -214,3 +214,17 @@ func TestOpenBNamesFileLineColumnAndExpectation(t *testing.T) {
 	require.ErrorContains(t, err, "openb_node_list_gpu_node.csv")
 	require.ErrorContains(t, err, "expected a CSV file with the columns sn, cpu_milli")
 }
+
+func TestExportIsReadBackAsItWas(t *testing.T) {
+	w, err := Generate(20, 300, 7)
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "new")
+	require.NoError(t, w.Export(dir))
+	nodes, err := readOpenBNodes(filepath.Join(dir, ExportedNodes))
+	require.NoError(t, err)
+	require.Equal(t, w.Nodes, nodes)
+	pods, err := readOpenBPods(filepath.Join(dir, ExportedPods))
+	require.NoError(t, err)
+	require.Equal(t, w.Pods, pods)
+	require.Error(t, w.Export(filepath.Join(dir, ExportedPods)), "a file is no directory")
+}

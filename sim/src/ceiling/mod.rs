@@ -35,7 +35,7 @@ use std::sync::Mutex;
 use instance::Instance;
 
 use crate::pack::{Plan, Run, Setup, steal_all};
-use crate::sequence::{Sequence, SequenceError, target_milli};
+use crate::sequence::{SequenceError, target_milli};
 use crate::trace::Trace;
 
 /// The ceiling of one sequence of arrivals.
@@ -62,7 +62,7 @@ pub fn ceiling(
     accepted_until: f64,
 ) -> Result<Ceiling, SequenceError> {
     let capacity = setup.capacity_milli();
-    let sequence = Sequence::tuned(trace, target_milli(capacity, setup.load), seed)?;
+    let sequence = setup.arrivals.sequence(trace, capacity, seed)?;
     let until_milli = target_milli(capacity, accepted_until / 100.0);
     let instance = Instance::new(setup, trace, &sequence, until_milli);
     let milli = search::least_bound(&instance);

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::pack::{Mix, Ties};
+use crate::sequence::{Arrivals, Sequence};
 use crate::trace::{NodeSpec, PodSpec};
 
 fn node(index: usize, gpus: u8, cpu_milli: i64, model: &str) -> NodeSpec {
@@ -16,7 +17,12 @@ fn pod(index: usize, request: (u8, u16), cpu_milli: i64, gpu_spec: &str) -> PodS
 }
 
 fn bound_milli(nodes: &[NodeSpec], pods: &[PodSpec], until_milli: u64) -> u64 {
-    let setup = Setup { nodes: nodes.to_vec(), load: 1.0, ties: Ties::Random, mix: Mix::Learned };
+    let setup = Setup {
+        nodes: nodes.to_vec(),
+        arrivals: Arrivals::Published { load: 1.0 },
+        ties: Ties::Random,
+        mix: Mix::Learned,
+    };
     let trace = Trace { name: "t".into(), pods: pods.to_vec() };
     let sequence = Sequence { pods: (0..pods.len()).collect() };
     search::least_bound(&Instance::new(&setup, &trace, &sequence, until_milli))

@@ -28,6 +28,7 @@ pub fn write_csv(out: &mut dyn Write, results: &Results<'_>) -> io::Result<()> {
     for (name, _) in MEASURES {
         header.extend(LOADS.map(|load| format!("{name}_{load}")));
     }
+    header.push("alloc_end".to_owned());
     header.extend(
         ["accepted_gpu", "accepted_8gpu", "accepted_constrained", "us_per_pod"].map(str::to_owned),
     );
@@ -49,6 +50,7 @@ fn row(run: &Run) -> Vec<String> {
     for (_, measure) in MEASURES {
         row.extend(LOADS.map(|load| number(run.column(load).map(measure))));
     }
+    row.push(number(Some(run.alloc_end)));
     row.extend(
         [run.gpu, run.eight_gpu, run.constrained].map(|accepted| number(accepted.percent())),
     );

@@ -13,6 +13,7 @@ pub use summary::{Mean, MeanSd, means};
 pub(crate) use sweep::steal_all;
 pub use sweep::{Plan, RunSpec, sweep};
 
+use crate::sequence::Arrivals;
 use crate::trace::NodeSpec;
 
 /// Rule among equally good nodes.
@@ -38,8 +39,8 @@ pub enum Mix {
 pub struct Setup {
     /// The empty cluster.
     pub nodes: Vec<NodeSpec>,
-    /// GPU that arrives, as a multiple of the cluster's.
-    pub load: f64,
+    /// Which pods arrive, in which order.
+    pub arrivals: Arrivals,
     /// Rule among equals.
     pub ties: Ties,
     /// What is known of the workload.

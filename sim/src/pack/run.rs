@@ -15,7 +15,7 @@ use super::cluster::SimCluster;
 use super::requests::{Models, kind_counts, request};
 use super::{Mix, Policy, Setup, Ties};
 use crate::columns::{Column, Columns, Sample};
-use crate::sequence::{Sequence, SequenceError, target_milli};
+use crate::sequence::SequenceError;
 use crate::trace::{PodSpec, Trace};
 
 /// The random stream of tie salts; the sequence uses stream 0 of the same seed.
@@ -58,6 +58,8 @@ pub struct Run {
     pub pods: usize,
     /// Pods that found no place.
     pub rejected: usize,
+    /// GPU in use after the last arrival, in % of the cluster.
+    pub alloc_end: f64,
     /// Requests of all GPU pods.
     pub gpu: Accepted,
     /// Requests of pods of 8 GPUs.
@@ -128,7 +130,7 @@ pub fn run(setup: &Setup, trace: &Trace, policy: Policy, seed: u64) -> Result<Ru
     if capacity == 0 {
         return Err(RunError::NoGpus);
     }
-    let sequence = Sequence::tuned(trace, target_milli(capacity, setup.load), seed)?;
+    let sequence = setup.arrivals.sequence(trace, capacity, seed)?;
     let mut replay = Replay::start(setup, trace, policy, seed)?;
     let mut columns = Columns::new(capacity);
     for (arrival, &pod) in sequence.pods.iter().enumerate() {
@@ -141,6 +143,7 @@ pub fn run(setup: &Setup, trace: &Trace, policy: Policy, seed: u64) -> Result<Ru
         columns: columns.all(),
         pods: sequence.pods.len(),
         rejected: replay.rejected,
+        alloc_end: 100.0 * replay.gpu.placed_milli as f64 / capacity as f64,
         gpu: replay.gpu,
         eight_gpu: replay.eight_gpu,
         constrained: replay.constrained,

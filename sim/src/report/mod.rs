@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::ceiling::Ceiling;
 use crate::pack::{Mean, MeanSd, Mix, Setup, Ties};
 use crate::published::Published;
+use crate::sequence::Arrivals;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -28,7 +29,7 @@ pub struct Report<'a> {
 struct Page<'a> {
     nodes: usize,
     gpus: u64,
-    load: f64,
+    arrivals: String,
     ties: &'static str,
     mix: &'static str,
     traces: Vec<TraceData<'a>>,
@@ -80,7 +81,13 @@ impl Report<'_> {
         Page {
             nodes: self.setup.nodes.len(),
             gpus: self.setup.capacity_milli() / 1000,
-            load: self.setup.load,
+            arrivals: match self.setup.arrivals {
+                Arrivals::Published { load } => format!(
+                    "in random order until {:.0} % of the GPU has been asked for",
+                    100.0 * load
+                ),
+                Arrivals::File => "in the order of the file".to_owned(),
+            },
             ties: match self.setup.ties {
                 Ties::Random => "random for every decision",
                 Ties::Rank => "one random order of nodes per seed, as published",

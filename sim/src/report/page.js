@@ -176,7 +176,7 @@ function draw() {
 }
 
 const seeds = data.traces[0].policies[0].seeds;
-byId("setting").textContent = `${data.nodes.toLocaleString("en")} nodes, ${data.gpus.toLocaleString("en")} GPUs. Pods arrive one at a time in random order until ${Math.round(data.load * 100)} % of the GPU has been asked for; none leaves. Means of ${seeds} seed${seeds === 1 ? "" : "s"}; choice among equal nodes: ${data.ties}; workload mix: ${data.mix}.`;
+byId("setting").textContent = `${data.nodes.toLocaleString("en")} nodes, ${data.gpus.toLocaleString("en")} GPUs. Pods arrive one at a time ${data.arrivals}; none leaves. Means of ${seeds} seed${seeds === 1 ? "" : "s"}; choice among equal nodes: ${data.ties}; workload mix: ${data.mix}.`;
 if (data.traces.some((t) => t.ceiling !== null)) byId("ceiling-note").textContent = " The black mark is the ceiling: no policy that accepts as long as the best one here could leave less, even knowing the future.";
 byId("tiles").innerHTML = tiles();
 byId("figures").innerHTML = figures();
