@@ -80,6 +80,20 @@ test-go: library ## Go tests, the packages that hold concurrent state under the 
 bench: setup ## benchmarks of the kernel, each beside its baseline
 	cargo bench --workspace --locked
 
+# Kubernetes' own scheduler benchmark on this profile and the stock one. PERF= a part of it, as Mortise/5000Nodes;
+# PERF_FLAGS= more flags, as -perf-cpuprofile. Results, logs and profiles are written to target/perf.
+PERF ?= .
+PERF_FLAGS ?=
+PERF_DIR := $(CURDIR)/target/perf
+
+.PHONY: perf
+perf: library ## scheduling rate beside the stock profile: 1,000 and 5,000 nodes
+	@mkdir -p $(PERF_DIR)
+	go -C go-shim test -c -ldflags '$(GO_LDFLAGS)' -o $(PERF_DIR)/perf.test ./test/perf
+	@cd go-shim/test/perf && { PERF_RESULTS=$(PERF_DIR) $(PERF_DIR)/perf.test -test.run '^$$' -test.bench 'PerfScheduling/$(PERF)' \
+		-test.benchtime 1x -test.timeout 60m $(PERF_FLAGS) 2>&1 | tee $(PERF_DIR)/output.log | grep --line-buffered -E '^(perf:|[┌├└│])'; } || \
+		{ grep -E -- '--- FAIL|panic:|fatal|Error' $(PERF_DIR)/output.log | head -20; echo "failed; see $(PERF_DIR)/output.log"; exit 1; }
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin target $(LIB_HASH)
