@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"sync"
+	"time"
 
 	k8smetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -33,6 +34,26 @@ type stateCollector struct {
 type readings struct {
 	stats         native.Stats
 	fragmentation native.Fragmentation
+	measured      time.Time     // when fragmentation was
+	took          time.Duration // what that took
+}
+
+// fragmentationPause is the least pause between measurements of the fragmentation, in multiples of what one takes. In a
+// large cluster that is tens of milliseconds in which no pod is scheduled.
+const fragmentationPause = 100
+
+// measure brings the readings up to date; what cannot be had now stays as it was.
+func (r *readings) measure(kernel *native.Cluster) {
+	if stats, err := kernel.Stats(); err == nil {
+		r.stats = stats
+	}
+	start := time.Now()
+	if start.Sub(r.measured) < fragmentationPause*r.took {
+		return
+	}
+	if fragmentation, err := kernel.Fragmentation(); err == nil {
+		r.fragmentation, r.measured, r.took = fragmentation, start, time.Since(start)
+	}
 }
 
 func desc(name, help string, labels ...string) *k8smetrics.Desc {
@@ -117,12 +138,7 @@ func (c *stateCollector) CollectWithStability(ch chan<- k8smetrics.Metric) {
 		return
 	}
 	gauge(kernelUp, 1)
-	if stats, err := kernel.Stats(); err == nil {
-		c.last.stats = stats
-	}
-	if fragmentation, err := kernel.Fragmentation(); err == nil {
-		c.last.fragmentation = fragmentation
-	}
+	c.last.measure(kernel)
 	s, f := &c.last.stats, &c.last.fragmentation
 	gauge(gpuCapacity, gpus(f.CapacityMilli))
 	gauge(gpuIdle, gpus(f.IdleMilli))
