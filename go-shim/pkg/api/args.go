@@ -53,6 +53,10 @@ const (
 	MaxMemoMiB     = 4096
 )
 
+// MinCandidateNodes is the least GPUStrandingArgs.CandidateNodes but for 0. With fewer, one fault in common (a drain, a
+// plugin that refuses them) would too often touch all of them.
+const MinCandidateNodes = 16
+
 // GPUStrandingArgs are the arguments of the plugin GPUStranding. All profiles of one scheduler share one kernel, so
 // strategy, seed, scoreCPUOnlyPods and memoMiB must be the same in all of them; scoring may differ.
 //
@@ -74,6 +78,11 @@ type GPUStrandingArgs struct {
 	ScoreCPUOnlyPods *bool `json:"scoreCPUOnlyPods,omitempty"`
 	// MemoMiB bounds the memory of the kernel's memo tables, in MiB: 1 to 4096, by default 64.
 	MemoMiB *int32 `json:"memoMiB,omitempty"`
+	// CandidateNodes: in clusters with more nodes, only that many of the best nodes by the kernel are filtered and scored
+	// for pods that ask nothing of a node but room, card models and tolerated taints. 0, the default, is all nodes. Soft
+	// preferences then choose among these only, so leave it 0 if the plugin's weight lets them decide. It needs the plugin
+	// in front of those that preempt: name it under postFilter.enabled of the profile.
+	CandidateNodes *int32 `json:"candidateNodes,omitempty"`
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -83,6 +92,7 @@ func (a *GPUStrandingArgs) DeepCopyObject() runtime.Object {
 	}
 	out := *a
 	out.Seed, out.ScoreCPUOnlyPods, out.MemoMiB = clone(a.Seed), clone(a.ScoreCPUOnlyPods), clone(a.MemoMiB)
+	out.CandidateNodes = clone(a.CandidateNodes)
 	return &out
 }
 
@@ -155,6 +165,9 @@ func (a *GPUStrandingArgs) setDefaults() {
 		mib := int32(DefaultMemoMiB)
 		a.MemoMiB = &mib
 	}
+	if a.CandidateNodes == nil {
+		a.CandidateNodes = new(int32)
+	}
 }
 
 func (a *GPUStrandingArgs) validate(path *field.Path) field.ErrorList {
@@ -171,6 +184,10 @@ func (a *GPUStrandingArgs) validate(path *field.Path) field.ErrorList {
 	if *a.MemoMiB < MinMemoMiB || *a.MemoMiB > MaxMemoMiB {
 		errs = append(errs, field.Invalid(path.Child("memoMiB"), *a.MemoMiB,
 			fmt.Sprintf("must be from %d to %d", MinMemoMiB, MaxMemoMiB)))
+	}
+	if *a.CandidateNodes != 0 && *a.CandidateNodes < MinCandidateNodes {
+		errs = append(errs, field.Invalid(path.Child("candidateNodes"), *a.CandidateNodes,
+			fmt.Sprintf("must be 0 (all nodes) or at least %d", MinCandidateNodes)))
 	}
 	return errs
 }

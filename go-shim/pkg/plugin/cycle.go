@@ -20,6 +20,8 @@ const (
 type cycle struct {
 	request *snapshot.Request
 	timer   *timer // nil in cycles that are not timed in full
+	// narrowed: only the best nodes are looked at. Written by PreFilter alone.
+	narrowed bool
 }
 
 // Clone implements fwk.StateData. The request does not change, and times of all clones add up.

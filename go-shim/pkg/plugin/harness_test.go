@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -33,9 +34,13 @@ import (
 
 // loadConfig reads a shipped configuration as kube-scheduler does.
 func loadConfig(t testing.TB, name string) *config.KubeSchedulerConfiguration {
+	return parseConfig(t, readConfig(t, name))
+}
+
+func readConfig(t testing.TB, name string) string {
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", name))
 	require.NoError(t, err)
-	return parseConfig(t, string(data))
+	return string(data)
 }
 
 func parseConfig(t testing.TB, yaml string) *config.KubeSchedulerConfiguration {
@@ -69,7 +74,8 @@ type bindResult struct {
 type options struct {
 	config  *config.KubeSchedulerConfiguration // by default the shipped one
 	nodes   []*v1.Node
-	stopped bool // do not run the scheduling loop
+	stopped bool                  // do not run the scheduling loop
+	plugins map[string]fwk.Plugin // of others, which the configuration enables
 }
 
 func newHarness(t *testing.T, o options) *harness {
@@ -79,6 +85,10 @@ func newHarness(t *testing.T, o options) *harness {
 		require.NoError(t, h.client.Tracker().Add(node))
 	}
 	h.client.PrependReactor("create", "pods", h.react)
+	plugins := registry()
+	for name, plugin := range o.plugins {
+		plugins[name] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return plugin, nil }
+	}
 	for _, verb := range []string{"patch", "update"} {
 		h.client.PrependReactor(verb, "pods", h.write)
 	}
@@ -89,7 +99,7 @@ func newHarness(t *testing.T, o options) *harness {
 	var err error
 	h.sched, err = scheduler.New(ctx, h.client, factory, nil, h.recorders(),
 		scheduler.WithProfiles(o.config.Profiles...),
-		scheduler.WithFrameworkOutOfTreeRegistry(registry()),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugins),
 		scheduler.WithPodInitialBackoffSeconds(1), scheduler.WithPodMaxBackoffSeconds(1))
 	require.NoError(t, err)
 	h.plugin = sharedPlugin(t, h.sched)

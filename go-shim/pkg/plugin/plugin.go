@@ -23,11 +23,13 @@ type GPUStranding struct {
 	args   *api.GPUStrandingArgs
 	shared *sharedMirror
 	mirror *snapshot.Mirror
+	wide   wideSet
 }
 
 var (
 	_ fwk.PreFilterPlugin        = (*GPUStranding)(nil)
 	_ fwk.FilterPlugin           = (*GPUStranding)(nil)
+	_ fwk.PostFilterPlugin       = (*GPUStranding)(nil)
 	_ fwk.PreScorePlugin         = (*GPUStranding)(nil)
 	_ fwk.ScorePlugin            = (*GPUStranding)(nil)
 	_ fwk.ReservePlugin          = (*GPUStranding)(nil)

@@ -11,7 +11,7 @@ import (
 )
 
 // PreFilter refuses requests that no node could serve as they are written, brings the kernel to the state of the
-// snapshot, and lets it count the pod's arrival. Pods without GPUs need no Filter.
+// snapshot, and lets it count the pod's arrival. In large clusters it then leaves only the best nodes (see narrow). Pods without GPUs need no Filter.
 func (p *GPUStranding) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	start := time.Now()
 	request, err := snapshot.ParseRequest(pod)
@@ -20,12 +20,15 @@ func (p *GPUStranding) PreFilter(_ context.Context, state fwk.CycleState, pod *v
 	}
 	c := &cycle{request: request, timer: newTimer()}
 	state.Write(cycleKey, c)
-	p.mirror.Sync(nodes, request)
+	var best *fwk.PreFilterResult
+	if p.mirror.Sync(nodes, request) {
+		best = p.narrow(state, c, pod, nodes)
+	}
 	c.timed("PreFilter", start)
-	if !request.WantsGPU() {
+	if best == nil && !request.WantsGPU() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	return nil, nil
+	return best, nil
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin. Filter reads the NodeInfo it is given, so nothing has to follow

@@ -22,6 +22,9 @@ func (p *GPUStranding) PreScore(_ context.Context, state fwk.CycleState, _ *v1.P
 	if !p.ranks(c.request) {
 		return fwk.NewStatus(fwk.Skip)
 	}
+	if r := rankingOf(state); r != nil && r.BestIsAmong(nodes) {
+		return nil // PreFilter has ranked all nodes
+	}
 	r := p.mirror.Rank(c.request, nodes)
 	if r == nil || r.Best() == "" {
 		return fwk.NewStatus(fwk.Skip)

@@ -1,6 +1,9 @@
 package snapshot
 
 import (
+	"container/heap"
+	"slices"
+
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"mortise.dev/mortise/go-shim/pkg/native"
@@ -41,6 +44,62 @@ func (r *Ranking) devicesOn(node string) uint16 {
 	return 0
 }
 
+// BestIsAmong reports whether the node that the kernel would choose is one of these.
+func (r *Ranking) BestIsAmong(nodes []fwk.NodeInfo) bool {
+	best := r.Best()
+	return best != "" && slices.ContainsFunc(nodes, func(info fwk.NodeInfo) bool { return info.Node().Name == best })
+}
+
+// Top are the names of the n best nodes that fit and are eligible, Best first if it is among them and the others in no
+// order; fewer if there are not so many. Positions are those of the list of the last Sync.
+func (r *Ranking) Top(n int, eligible func(position int) bool) []string {
+	if n <= 0 {
+		return nil
+	}
+	names := make([]string, 0, n)
+	if r.best >= 0 && eligible(int(r.best)) {
+		names = append(names, r.Best())
+		n--
+	}
+	top := topHeap{scores: r.scores}
+	for i, score := range r.scores {
+		position := int32(i)
+		if score == native.ScoreInfeasible || position == r.best {
+			continue
+		}
+		switch {
+		case len(top.positions) < n:
+			if eligible(i) {
+				heap.Push(&top, position)
+			}
+		case n > 0 && score > r.scores[top.positions[0]] && eligible(i):
+			top.positions[0] = position
+			heap.Fix(&top, 0)
+		}
+	}
+	for _, position := range top.positions {
+		names = append(names, r.table.entries[position].name)
+	}
+	return names
+}
+
+// topHeap has the position of the lowest score at its root.
+type topHeap struct {
+	scores    []int64
+	positions []int32
+}
+
+func (h *topHeap) Len() int           { return len(h.positions) }
+func (h *topHeap) Less(i, j int) bool { return h.scores[h.positions[i]] < h.scores[h.positions[j]] }
+func (h *topHeap) Swap(i, j int)      { h.positions[i], h.positions[j] = h.positions[j], h.positions[i] }
+func (h *topHeap) Push(x any)         { h.positions = append(h.positions, x.(int32)) }
+
+func (h *topHeap) Pop() any {
+	last := h.positions[len(h.positions)-1]
+	h.positions = h.positions[:len(h.positions)-1]
+	return last
+}
+
 // Rank asks the kernel about all the nodes at once. It returns nil if the kernel cannot say.
 func (m *Mirror) Rank(request *Request, nodes []fwk.NodeInfo) *Ranking {
 	m.cycle.Lock()
@@ -61,8 +120,12 @@ func (m *Mirror) Rank(request *Request, nodes []fwk.NodeInfo) *Ranking {
 	}
 	m.candidates.Reset()
 	m.positions = m.positions[:0]
-	for _, info := range nodes {
-		i, found := table.byName[info.Node().Name]
+	all := m.isList(nodes) // then positions are known without a look-up by name
+	for k, info := range nodes {
+		i, found := int32(k), true
+		if !all {
+			i, found = table.byName[info.Node().Name]
+		}
 		if found && table.entries[i].ref != 0 {
 			m.candidates.Add(table.entries[i].ref)
 			m.positions = append(m.positions, i)

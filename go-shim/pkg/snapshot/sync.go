@@ -122,7 +122,7 @@ func (m *Mirror) syncOneByOne(kernel *native.Cluster, cause error) bool {
 
 // updateTable follows nodes that came or went. The snapshot makes a new list exactly then.
 func (m *Mirror) updateTable(nodes []fwk.NodeInfo) {
-	if len(nodes) == len(m.list) && unsafe.SliceData(nodes) == unsafe.SliceData(m.list) {
+	if m.isList(nodes) {
 		return
 	}
 	m.list = nodes
@@ -148,6 +148,11 @@ func (m *Mirror) updateTable(nodes []fwk.NodeInfo) {
 		}
 	}
 	m.nodes.Store(table)
+}
+
+// isList reports whether nodes is the list of the last Sync itself.
+func (m *Mirror) isList(nodes []fwk.NodeInfo) bool {
+	return len(nodes) == len(m.list) && unsafe.SliceData(nodes) == unsafe.SliceData(m.list)
 }
 
 // encodeChanged encodes nodes that changed, and fills the batch with those whose content did. It returns false if the
