@@ -12,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"mortise.dev/mortise/go-shim/pkg/api"
-	"mortise.dev/mortise/go-shim/pkg/snapshot"
 )
 
 // Narrowing: in a large cluster, running every filter on every node costs more than all the rest of a cycle. The kernel
@@ -36,7 +35,7 @@ func (p *GPUStranding) narrow(state fwk.CycleState, c *cycle, pod *v1.Pod, nodes
 		return nil
 	}
 	state.Write(rankingKey, ranking{r})
-	best := r.Top(limit, func(position int) bool { return hasPlaceFor(pod, c.request, nodes[position]) })
+	best := r.Top(limit, func(position int) bool { return hasPlaceFor(pod, nodes[position]) })
 	if len(best) < limit {
 		return nil // there are few: let every node say why it is not among them
 	}
@@ -120,19 +119,10 @@ func onlyModels(spec *v1.PodSpec) bool {
 }
 
 // hasPlaceFor looks at what Kubernetes asks of a node beyond what the kernel knows.
-func hasPlaceFor(pod *v1.Pod, request *snapshot.Request, info fwk.NodeInfo) bool {
-	node, allocatable, requested := info.Node(), info.GetAllocatable(), info.GetRequested()
-	if len(info.GetPods()) >= allocatable.GetAllowedPodNumber() || node.Spec.Unschedulable {
+func hasPlaceFor(pod *v1.Pod, info fwk.NodeInfo) bool {
+	node := info.Node()
+	if len(info.GetPods()) >= info.GetAllocatable().GetAllowedPodNumber() || node.Spec.Unschedulable {
 		return false
-	}
-	if request.WantsGPU() {
-		name, want := v1.ResourceName(api.ResourceGPU), int64(request.GPUCount)
-		if !request.Whole() {
-			name, want = api.ResourceGPUPercent, request.Percent()
-		}
-		if allocatable.GetScalarResources()[name]-requested.GetScalarResources()[name] < want {
-			return false
-		}
 	}
 	if len(node.Spec.Taints) == 0 {
 		return true

@@ -33,9 +33,6 @@ type Request struct {
 // WantsGPU reports whether the pod asks for cards or a share of one.
 func (r *Request) WantsGPU() bool { return r.GPUCount > 0 }
 
-// Percent is what is asked of one card, in hundredths.
-func (r *Request) Percent() int64 { return int64(r.GPUMilli) / milliPerPercent }
-
 // Whole reports whether the pod asks for whole cards.
 func (r *Request) Whole() bool { return r.GPUCount > 0 && r.GPUMilli == native.MilliPerGPU }
 
