@@ -33,14 +33,14 @@ var titles = []struct{ name, title string }{
 const (
 	metricThroughput = "SchedulingThroughput"
 	metricAttempt    = "scheduler_scheduling_attempt_duration_seconds"
-	metricPlugin     = "mortise_plugin_cycle_duration_seconds"
+	metricPoint      = "scheduler_framework_extension_point_duration_seconds"
 )
 
 // figures are what is shown of one workload under one profile.
 type figures struct {
-	podsPerSecond        float64
-	attemptP50, p99      float64 // milliseconds from the queue to the start of binding
-	pluginP50, pluginP99 float64 // milliseconds in Mortise's plugin
+	podsPerSecond float64
+	pointP99      map[string]float64 // milliseconds in all plugins and on all nodes, by extension point
+	attemptP99    float64            // milliseconds from the queue to the end of binding
 }
 
 // resultFiles are the files with results in a directory, the oldest first.
@@ -84,16 +84,16 @@ func collect(items []benchmark.DataItem) (map[int]map[string]*figures, error) {
 		}
 		f := results[nodes][parts[1]]
 		if f == nil {
-			f = &figures{}
+			f = &figures{pointP99: map[string]float64{}}
 			results[nodes][parts[1]] = f
 		}
 		switch item.Labels["Metric"] {
 		case metricThroughput:
 			f.podsPerSecond = item.Data["Average"]
 		case metricAttempt:
-			f.attemptP50, f.p99 = item.Data["Perc50"], item.Data["Perc99"]
-		case metricPlugin:
-			f.pluginP50, f.pluginP99 = item.Data["Perc50"], item.Data["Perc99"]
+			f.attemptP99 = item.Data["Perc99"]
+		case metricPoint:
+			f.pointP99[item.Labels["extension_point"]] = item.Data["Perc99"]
 		}
 	}
 	return results, nil
@@ -103,7 +103,7 @@ func draw(results map[int]map[string]*figures) string {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(table.Row{"nodes", "profile", "pods/s", "attempt p50 ms", "p99 ms", "plugin p50 ms", "p99 ms", "Mortise's rate / this"})
+	t.AppendHeader(table.Row{"nodes", "profile", "pods/s", "p99 ms: PreFilter", "Filter", "Score", "attempt", "Mortise's rate / this"})
 	var right []table.ColumnConfig
 	for column := 3; column <= 8; column++ {
 		right = append(right, table.ColumnConfig{Number: column, Align: text.AlignRight, AlignHeader: text.AlignRight})
@@ -125,8 +125,8 @@ func draw(results map[int]map[string]*figures) string {
 			if ours != nil && f != ours && f.podsPerSecond > 0 {
 				ratio = fmt.Sprintf("%.2f", ours.podsPerSecond/f.podsPerSecond)
 			}
-			t.AppendRow(table.Row{nodes, c.title, fmt.Sprintf("%.0f", f.podsPerSecond), milliseconds(f.attemptP50), milliseconds(f.p99),
-				milliseconds(f.pluginP50), milliseconds(f.pluginP99), ratio})
+			t.AppendRow(table.Row{nodes, c.title, fmt.Sprintf("%.0f", f.podsPerSecond), milliseconds(f.pointP99["PreFilter"]),
+				milliseconds(f.pointP99["Filter"]), milliseconds(f.pointP99["Score"]), milliseconds(f.attemptP99), ratio})
 		}
 		t.AppendSeparator()
 	}

@@ -20,9 +20,12 @@ func TestTheTableComparesRates(t *testing.T) {
 	items := benchmark.DataItems{Version: "v1", DataItems: []benchmark.DataItem{
 		item(prefix+"Stock100/5000Nodes/namespace-2", metricThroughput, map[string]float64{"Average": 50}),
 		item(prefix+"Mortise/1000Nodes/namespace-2", metricThroughput, map[string]float64{"Average": 210}),
-		item(prefix+"Mortise/1000Nodes/namespace-2", metricAttempt, map[string]float64{"Perc50": 1.5, "Perc99": 9.25}),
+		item(prefix+"Mortise/1000Nodes/namespace-2", metricAttempt, map[string]float64{"Perc99": 9.25}),
 		item(prefix+"Mortise/5000Nodes/namespace-2", metricThroughput, map[string]float64{"Average": 100}),
 	}}
+	filter := item(prefix+"Mortise/1000Nodes/namespace-2", metricPoint, map[string]float64{"Perc99": 1.5})
+	filter.Labels["extension_point"] = "Filter"
+	items.DataItems = append(items.DataItems, filter)
 	file := filepath.Join(t.TempDir(), "BenchmarkPerfScheduling_x.json")
 	data, err := json.Marshal(items)
 	require.NoError(t, err)
