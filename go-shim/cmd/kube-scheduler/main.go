@@ -15,11 +15,13 @@ import (
 
 	"mortise.dev/mortise/go-shim/pkg/native"
 	"mortise.dev/mortise/go-shim/pkg/plugin"
+	"mortise.dev/mortise/go-shim/pkg/preemption"
 )
 
 // outOfTreePlugins is the one place where Mortise's plugins are registered.
 var outOfTreePlugins = []app.Option{
 	app.WithPlugin(plugin.Name, plugin.New),
+	app.WithPlugin(preemption.Name, preemption.New),
 }
 
 func main() {

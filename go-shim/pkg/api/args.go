@@ -106,14 +106,14 @@ func clone[T any](p *T) *T {
 
 var argsCodecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(GroupVersion, &GPUStrandingArgs{})
+	scheme.AddKnownTypes(GroupVersion, &GPUStrandingArgs{}, &GPUPreemptionArgs{})
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict)
 }()
 
 // DecodeGPUStrandingArgs decodes, defaults and validates what a profile gives as args of the plugin; nil means all
 // defaults. A field that does not exist, or a value out of range, is an error that names it.
 func DecodeGPUStrandingArgs(obj runtime.Object) (*GPUStrandingArgs, error) {
-	args, err := decodeArgs(obj)
+	args, err := decodeArgs(obj, KindGPUStrandingArgs, &GPUStrandingArgs{})
 	if err != nil {
 		return nil, fmt.Errorf("args of plugin %s: %w", PluginGPUStranding, err)
 	}
@@ -124,25 +124,26 @@ func DecodeGPUStrandingArgs(obj runtime.Object) (*GPUStrandingArgs, error) {
 	return args, nil
 }
 
-func decodeArgs(obj runtime.Object) (*GPUStrandingArgs, error) {
+// decodeArgs decodes what a profile gives as args of one kind; empty is the kind without any field.
+func decodeArgs[T runtime.Object](obj runtime.Object, kind string, empty T) (T, error) {
 	switch o := obj.(type) {
 	case nil:
-		return &GPUStrandingArgs{}, nil
-	case *GPUStrandingArgs:
-		return o.DeepCopyObject().(*GPUStrandingArgs), nil
+		return empty, nil
+	case T:
+		return o.DeepCopyObject().(T), nil
 	case *runtime.Unknown:
-		gvk := GroupVersion.WithKind(KindGPUStrandingArgs)
+		gvk := GroupVersion.WithKind(kind)
 		out, got, err := argsCodecs.UniversalDeserializer().Decode(o.Raw, &gvk, nil)
-		if runtime.IsNotRegisteredError(err) {
-			return nil, fmt.Errorf("apiVersion %q and kind %q are not known; use apiVersion %q and kind %q, or leave both out",
-				got.GroupVersion(), got.Kind, GroupVersion, KindGPUStrandingArgs)
+		if decoded, ok := out.(T); ok && err == nil {
+			return decoded, nil
 		}
-		if err != nil {
-			return nil, err
+		if err == nil || runtime.IsNotRegisteredError(err) {
+			return empty, fmt.Errorf("apiVersion %q and kind %q are not known here; use apiVersion %q and kind %q, or leave both out",
+				got.GroupVersion(), got.Kind, GroupVersion, kind)
 		}
-		return out.(*GPUStrandingArgs), nil
+		return empty, err
 	default:
-		return nil, fmt.Errorf("got %T, want %s", obj, KindGPUStrandingArgs)
+		return empty, fmt.Errorf("got %T, want %s", obj, kind)
 	}
 }
 

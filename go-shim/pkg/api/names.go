@@ -23,8 +23,8 @@ const (
 
 // Tiers and scheduling classes of pods.
 const (
-	// LabelTier, on a Pod, names its tier: one of the Tier constants. Without it the PriorityClass decides, and without
-	// one of ours the pod is batch.
+	// LabelTier, on a Pod, names its tier: one of the Tier constants. The pod's priority decides the tier; a label that
+	// says otherwise is an error of the pod.
 	LabelTier = "mortise.dev/tier"
 
 	TierInference = "inference"
@@ -42,6 +42,18 @@ const (
 	AnnotationLastCheckpoint = "mortise.dev/last-checkpoint"
 	// AnnotationVolcanoLastCheckpoint is read as well where AnnotationLastCheckpoint is absent.
 	AnnotationVolcanoLastCheckpoint = "volcano.sh/last-checkpoint-time"
+	// AnnotationCheckpointSaveSeconds is how long the pod needs to save after SIGTERM, in whole seconds. A pod without
+	// it is taken for one that does not save when told to stop.
+	AnnotationCheckpointSaveSeconds = "mortise.dev/checkpoint-save-seconds"
+	// AnnotationRestartSeconds is the time from the pod's next start until it makes progress again, in whole seconds.
+	AnnotationRestartSeconds = "mortise.dev/restart-seconds"
+	// AnnotationPreemptible, with the value "true" on a pod of another scheduler, allows Mortise to evict it.
+	AnnotationPreemptible = "mortise.dev/preemptible"
+	// LabelPodGroup names the gang of a pod (sigs.k8s.io/scheduler-plugins); pods of one namespace and value are one.
+	LabelPodGroup = "scheduling.x-k8s.io/pod-group"
+	// AnnotationGangMinMembers is the number of pods without which the gang cannot run. Pods beyond it may be evicted
+	// alone; without the annotation the gang goes whole.
+	AnnotationGangMinMembers = "mortise.dev/gang-min-members"
 )
 
 // Requests of other GPU stacks that Mortise does not schedule by itself: it refuses such a pod with a reason instead of

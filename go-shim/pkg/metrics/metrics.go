@@ -69,6 +69,8 @@ func Register() {
 	register.Do(func() {
 		legacyregistry.MustRegister(pluginDuration, cycleDuration, kernelDuration, cgoCalls, callsPerPod, kernelFailures,
 			scheduledPods, bindErrors, ignoredChoices)
+		legacyregistry.MustRegister(preemptionPlans, preemptionEvictions, preemptionPlannedLoss, preemptionRejected, preemptionRefused,
+			victimOutcomes, victimLoss)
 	})
 }
 

@@ -55,7 +55,9 @@ func TestShippedConfigurations(t *testing.T) {
 		require.Contains(t, names(plugins.Filter), Name, name)
 		require.Contains(t, names(plugins.Reserve), Name, name)
 		require.Equal(t, []string{Name}, names(plugins.Bind), name)
-		require.Contains(t, names(plugins.PostFilter), "DefaultPreemption", name)
+		preemption := map[string]string{"mortise": api.PluginGPUPreemption, "mortise-stock": "DefaultPreemption"}[name]
+		require.Contains(t, names(plugins.PostFilter), preemption, name)
+		require.Len(t, plugins.PostFilter.Enabled, 2, "beside DynamicResources, one plugin preempts")
 	}
 
 	// The production file is the first profile of the demo's.

@@ -30,6 +30,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"mortise.dev/mortise/go-shim/pkg/api"
+	"mortise.dev/mortise/go-shim/pkg/preemption"
+	"mortise.dev/mortise/go-shim/pkg/sharedmirror"
 )
 
 // loadConfig reads a shipped configuration as kube-scheduler does.
@@ -119,7 +121,9 @@ func newHarness(t *testing.T, o options) *harness {
 	return h
 }
 
-func registry() frameworkruntime.Registry { return frameworkruntime.Registry{Name: New} }
+func registry() frameworkruntime.Registry {
+	return frameworkruntime.Registry{Name: New, preemption.Name: preemption.New}
+}
 
 func (h *harness) recorders() profile.RecorderFactory {
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: h.client.EventsV1()})
@@ -135,13 +139,9 @@ func startInformers(ctx context.Context, t *testing.T, factory informers.SharedI
 
 // sharedPlugin finds the mirror that the scheduler's profiles share.
 func sharedPlugin(t *testing.T, sched *scheduler.Scheduler) *GPUStranding {
-	mirrors.Lock()
-	defer mirrors.Unlock()
-	for lister, shared := range mirrors.of {
-		for _, f := range sched.Profiles {
-			if f.SnapshotSharedLister() == lister {
-				return &GPUStranding{handle: f, args: shared.args, shared: shared, mirror: shared.mirror}
-			}
+	for _, f := range sched.Profiles {
+		if shared := sharedmirror.Of(f); shared != nil {
+			return &GPUStranding{handle: f, args: shared.Args(), shared: shared, mirror: shared.Mirror()}
 		}
 	}
 	t.Fatal("no profile uses the plugin")

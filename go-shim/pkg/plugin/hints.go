@@ -10,6 +10,7 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"mortise.dev/mortise/go-shim/pkg/api"
+	"mortise.dev/mortise/go-shim/pkg/snapshot"
 )
 
 // EventsToRegister says what may make a pod schedulable that this plugin refused: cards that another pod gives up, a
@@ -39,24 +40,10 @@ func afterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.Queueing
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if holdsCards(deleted) {
+	if snapshot.HoldsCards(deleted) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
-}
-
-// holdsCards reports whether the pod asks for cards or a share of one.
-func holdsCards(pod *v1.Pod) bool {
-	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			for _, name := range []v1.ResourceName{api.ResourceGPU, api.ResourceGPUPercent} {
-				if quantity := containers[i].Resources.Requests[name]; quantity.Sign() > 0 {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 func afterNodeChanged(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {

@@ -11,6 +11,7 @@ import (
 	"mortise.dev/mortise/go-shim/pkg/api"
 	"mortise.dev/mortise/go-shim/pkg/metrics"
 	"mortise.dev/mortise/go-shim/pkg/native"
+	"mortise.dev/mortise/go-shim/pkg/sharedmirror"
 	"mortise.dev/mortise/go-shim/pkg/snapshot"
 )
 
@@ -21,7 +22,7 @@ const Name = api.PluginGPUStranding
 type GPUStranding struct {
 	handle fwk.Handle
 	args   *api.GPUStrandingArgs
-	shared *sharedMirror
+	shared *sharedmirror.Shared
 	mirror *snapshot.Mirror
 	wide   wideSet
 }
@@ -47,18 +48,18 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 	}
 	metrics.Register()
 	logger := klog.FromContext(ctx).WithName(Name)
-	shared, err := acquireMirror(logger, decoded, handle)
+	shared, err := sharedmirror.Acquire(logger, decoded, handle)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s of profile %s: %w", Name, handle.ProfileName(), err)
 	}
-	shared.mirror.AddScheduler(handle.ProfileName())
+	shared.Mirror().AddScheduler(handle.ProfileName())
 	logger.Info("Plugin is ready", "profile", handle.ProfileName(), "strategy", decoded.Strategy, "seed", *decoded.Seed,
 		"scoring", decoded.Scoring, "kernelVersion", native.Version(), "librarySHA256", native.LibraryHash())
-	return &GPUStranding{handle: handle, args: decoded, shared: shared, mirror: shared.mirror}, nil
+	return &GPUStranding{handle: handle, args: decoded, shared: shared, mirror: shared.Mirror()}, nil
 }
 
 // Name implements fwk.Plugin.
 func (p *GPUStranding) Name() string { return Name }
 
 // Close gives up the plugin's part in the shared kernel.
-func (p *GPUStranding) Close() error { return p.shared.release() }
+func (p *GPUStranding) Close() error { return p.shared.Release() }

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"mortise.dev/mortise/go-shim/pkg/api"
 	"mortise.dev/mortise/go-shim/pkg/native"
 )
 
@@ -37,8 +38,11 @@ type Mirror struct {
 	schedulersMu sync.RWMutex
 	schedulers   map[string]bool // names of the profiles of this scheduler
 
-	nodes atomic.Pointer[nodeTable]
-	table reservations
+	tiers atomic.Pointer[api.TierRules] // nil: the default
+
+	nodes     atomic.Pointer[nodeTable]
+	table     reservations
+	nominated nominations
 
 	bad, refused, missingCards atomic.Int64 // totals of problems
 
@@ -54,6 +58,7 @@ type Mirror struct {
 	removals   []native.NodeRef
 	batch      native.Batch
 	candidates native.Candidates
+	query      native.PlanQuery
 	sent       []sentNode
 	positions  []int32 // of the candidates in the table
 	changed    []int32 // positions of nodes to encode
@@ -133,6 +138,7 @@ func (m *Mirror) Close() error {
 	m.closed = true
 	m.batch.Close()
 	m.candidates.Close()
+	m.query.Close()
 	if kernel := m.kernel.Swap(nil); kernel != nil {
 		return kernel.Close()
 	}
@@ -150,6 +156,27 @@ func (m *Mirror) isOurs(scheduler string) bool {
 	m.schedulersMu.RLock()
 	defer m.schedulersMu.RUnlock()
 	return m.schedulers[scheduler]
+}
+
+// SetTierRules says which priorities are which tier. Pods that were read before are read again.
+func (m *Mirror) SetTierRules(rules api.TierRules) {
+	if m.TierRules() == rules {
+		return
+	}
+	m.tiers.Store(&rules)
+	m.cycle.Lock()
+	defer m.cycle.Unlock()
+	for _, e := range m.nodes.Load().entries {
+		e.generation, e.pods = noGeneration, nil
+	}
+}
+
+// TierRules are the rules in use.
+func (m *Mirror) TierRules() api.TierRules {
+	if rules := m.tiers.Load(); rules != nil {
+		return *rules
+	}
+	return api.DefaultTierRules()
 }
 
 // Kernel is the kernel, for reports; nil while there is none. It may be closed at any time, after which its calls

@@ -45,20 +45,27 @@ func priorityOf(pod *v1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// tierOf is the pod's tier by its label, else by its PriorityClass; a pod that claims none is batch.
-func tierOf(pod *v1.Pod) uint8 {
-	switch pod.Labels[api.LabelTier] {
-	case api.TierInference:
-		return native.TierInference
-	case api.TierTraining:
-		return native.TierTraining
-	case api.TierBatch:
-		return native.TierBatch
+// tierOf is the highest tier that priority, label or PriorityClass give a pod. A label that contradicts the priority is
+// refused before a pod is scheduled; where one runs all the same, no claim to be spared is overlooked.
+func tierOf(pod *v1.Pod, rules api.TierRules) uint8 {
+	tier := tierNumber(rules.Of(priorityOf(pod)))
+	if label, found := pod.Labels[api.LabelTier]; found {
+		tier = min(tier, tierNumber(label))
 	}
 	switch pod.Spec.PriorityClassName {
 	case api.PriorityClassInference:
-		return native.TierInference
+		tier = native.TierInference
 	case api.PriorityClassTraining:
+		tier = min(tier, native.TierTraining)
+	}
+	return tier
+}
+
+func tierNumber(name string) uint8 {
+	switch name {
+	case api.TierInference:
+		return native.TierInference
+	case api.TierTraining:
 		return native.TierTraining
 	}
 	return native.TierBatch
@@ -82,8 +89,8 @@ func startSeconds(pod *v1.Pod) int64 {
 	return pod.CreationTimestamp.Unix()
 }
 
-// checkpointSeconds is the time of the pod's last checkpoint. One that cannot be read, or from before the pod started,
-// is of another pod or of nobody: none. A time in the future is the kernel's to judge, which is told what time it is.
+// checkpointSeconds is the time of the pod's last checkpoint; none if it cannot be read. One that cannot be true is the
+// kernel's to judge, which is told what time it is and warns of it.
 func checkpointSeconds(pod *v1.Pod) int64 {
 	value, found := pod.Annotations[api.AnnotationLastCheckpoint]
 	if !found {
@@ -93,7 +100,7 @@ func checkpointSeconds(pod *v1.Pod) int64 {
 		return native.CheckpointNone
 	}
 	at, err := time.Parse(time.RFC3339, value)
-	if err != nil || at.Unix() < startSeconds(pod) {
+	if err != nil {
 		return native.CheckpointNone
 	}
 	return at.Unix()

@@ -49,7 +49,7 @@ func (m *Mirror) newPodEntry(info fwk.PodInfo, node string) podEntry {
 		CheckpointSeconds: checkpointSeconds(pod),
 		AllowedModels:     native.ModelsAny,
 		Priority:          priorityOf(pod),
-		Tier:              tierOf(pod),
+		Tier:              tierOf(pod, m.TierRules()),
 	}
 	if constraint := modelConstraintOf(pod); !constraint.Any() {
 		e.record.AllowedModels = constraint.resolve(m.models)

@@ -27,7 +27,8 @@ type Request struct {
 	Unranked bool
 
 	uid    types.UID
-	native native.PodRequest // all but the allowed models, which depend on the kernel
+	pod    *v1.Pod
+	native native.PodRequest // all but the allowed models and the tier, which depend on the Mirror
 }
 
 // WantsGPU reports whether the pod asks for cards or a share of one.
@@ -48,7 +49,7 @@ func ParseRequest(pod *v1.Pod) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{Models: modelConstraintOf(pod), uid: pod.UID}
+	r := &Request{Models: modelConstraintOf(pod), uid: pod.UID, pod: pod}
 	switch {
 	case cards > 0 && percent > 0:
 		return nil, fmt.Errorf("the pod asks for both %s: %d and %s: %d; ask for whole cards or for one share",
@@ -74,7 +75,6 @@ func ParseRequest(pod *v1.Pod) (*Request, error) {
 		Priority:    priorityOf(pod),
 		GPUCount:    r.GPUCount,
 		GPUMilli:    r.GPUMilli,
-		Tier:        tierOf(pod),
 	}
 	if isNoSample(pod) || r.Unranked {
 		r.native.Flags |= native.RequestNoLearn
@@ -149,6 +149,20 @@ func hasUnmodelledDevices(pod *v1.Pod, requests v1.ResourceList) bool {
 		device := strings.HasPrefix(string(name), api.ResourceMIGPrefix) || name == api.ResourceGPUShared
 		if device && quantity.Sign() > 0 {
 			return true
+		}
+	}
+	return false
+}
+
+// HoldsCards reports whether the pod asks for cards or a share of one.
+func HoldsCards(pod *v1.Pod) bool {
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for _, name := range []v1.ResourceName{api.ResourceGPU, api.ResourceGPUPercent} {
+				if quantity := containers[i].Resources.Requests[name]; quantity.Sign() > 0 {
+					return true
+				}
+			}
 		}
 	}
 	return false

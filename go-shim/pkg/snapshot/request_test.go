@@ -145,11 +145,18 @@ func TestParseRequestCountsCPUAndMemoryAsKubernetesDoes(t *testing.T) {
 
 func TestTierAndSample(t *testing.T) {
 	pod := podOf(container("a"))
-	require.Equal(t, native.TierBatch, tierOf(pod))
+	rules := api.DefaultTierRules()
+	require.Equal(t, native.TierBatch, tierOf(pod, rules))
+	priority := int32(api.DefaultTrainingMinPriority)
+	pod.Spec.Priority = &priority
+	require.Equal(t, native.TierTraining, tierOf(pod, rules))
+	pod.Labels = map[string]string{api.LabelTier: api.TierBatch}
+	require.Equal(t, native.TierTraining, tierOf(pod, rules), "a label takes nothing away")
+	pod.Labels[api.LabelTier] = api.TierInference
+	require.Equal(t, native.TierInference, tierOf(pod, rules), "inference is never a victim, whatever its priority says")
+	pod.Labels = nil
 	pod.Spec.PriorityClassName = api.PriorityClassInference
-	require.Equal(t, native.TierInference, tierOf(pod))
-	pod.Labels = map[string]string{api.LabelTier: api.TierTraining}
-	require.Equal(t, native.TierTraining, tierOf(pod))
+	require.Equal(t, native.TierInference, tierOf(pod, rules))
 
 	require.False(t, isNoSample(pod))
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet"}}
@@ -171,7 +178,7 @@ func TestCheckpoint(t *testing.T) {
 	annotated(pod, api.AnnotationLastCheckpoint, "1970-01-12T13:47:00Z")
 	require.EqualValues(t, 1_000_020, checkpointSeconds(pod), "our own key wins")
 	annotated(pod, api.AnnotationLastCheckpoint, "1970-01-12T13:46:39Z")
-	require.Equal(t, native.CheckpointNone, checkpointSeconds(pod), "from before the pod started")
+	require.EqualValues(t, 999_999, checkpointSeconds(pod), "from before the pod started: the kernel warns of it")
 	annotated(pod, api.AnnotationLastCheckpoint, "yesterday")
 	require.Equal(t, native.CheckpointNone, checkpointSeconds(pod))
 }

@@ -20,6 +20,7 @@ const quarantineTime = 90 * time.Second
 // free now, they are chosen here. On other nodes the kubelet chooses, and nothing is held. Doing it again changes nothing.
 func (m *Mirror) Reserve(pod *v1.Pod, request *Request, node string, ranking *Ranking) error {
 	m.markDirty(node)
+	m.ClearNomination(pod.UID)
 	e := m.nodes.Load().find(node)
 	if e == nil || e.facts == nil || e.facts.mode != ModeEnforced || !request.WantsGPU() {
 		return nil
@@ -115,7 +116,10 @@ func (m *Mirror) Cards(pod *v1.Pod, node string) []string {
 
 // Bound says that the pod is bound to the node for certain: an earlier write to another node can not take effect any
 // more, so quarantines elsewhere end.
-func (m *Mirror) Bound(pod types.UID, node string) { m.freed(m.table.settle(pod, node)) }
+func (m *Mirror) Bound(pod types.UID, node string) {
+	m.ClearNomination(pod)
+	m.freed(m.table.settle(pod, node))
+}
 
 // InDoubt says that a binding of the pod to the node may or may not have happened, or may still happen. Its cards stay
 // held until Bound or Gone decides; if unbound, the API server was seen not to have it, also until no write can be under
@@ -133,7 +137,10 @@ func (m *Mirror) InDoubt(pod types.UID, node string, unbound bool) {
 }
 
 // Gone says that the pod was deleted.
-func (m *Mirror) Gone(pod types.UID) { m.freed(m.table.forget(pod)) }
+func (m *Mirror) Gone(pod types.UID) {
+	m.ClearNomination(pod)
+	m.freed(m.table.forget(pod))
+}
 
 // freed marks nodes where reserved cards became free otherwise than by Unreserve, and says so: the events of the
 // cluster may have come and gone while the cards were still held.

@@ -316,7 +316,7 @@ func (m *Mirror) send(e *nodeEntry, info fwk.NodeInfo) {
 	if e.facts.model != "" {
 		delta.ModelID = m.models[e.facts.model]
 	}
-	pods := limitPods(m.records)
+	pods := limitPods(m.withNominated(e.name))
 	hash := m.contentHash(&delta, pods)
 	if e.ref != 0 && hash == e.hash {
 		return
@@ -343,6 +343,7 @@ func (m *Mirror) contentHash(delta *native.NodeDelta, pods []native.PodRecord) u
 func (m *Mirror) resolve(r *Request) native.PodRequest {
 	request := r.native
 	request.AllowedModels = r.Models.resolve(m.models)
+	request.Tier = tierOf(r.pod, m.TierRules())
 	return request
 }
 

@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +23,7 @@ import (
 
 	"mortise.dev/mortise/go-shim/pkg/api"
 	"mortise.dev/mortise/go-shim/pkg/plugin"
+	"mortise.dev/mortise/go-shim/pkg/preemption"
 	"mortise.dev/mortise/go-shim/test/cluster"
 	"mortise.dev/mortise/go-shim/test/simkubelet"
 	"mortise.dev/mortise/go-shim/test/workload"
@@ -63,11 +67,12 @@ func node(name string, gpus int) simkubelet.NodeSpec {
 	}
 }
 
-func (f *fixture) startScheduler(faults *cluster.BindFaults) *cluster.Scheduler {
+// startScheduler starts a scheduler; preemptionArgs are lines in place of those of the plugin GPUPreemption.
+func (f *fixture) startScheduler(faults *cluster.BindFaults, preemptionArgs ...string) *cluster.Scheduler {
 	f.Helper()
 	opts := cluster.SchedulerOptions{
-		ConfigFile: configFile,
-		Registry:   frameworkruntime.Registry{plugin.Name: plugin.New},
+		ConfigFile: f.config(preemptionArgs),
+		Registry:   frameworkruntime.Registry{plugin.Name: plugin.New, preemption.Name: preemption.New},
 	}
 	if faults != nil {
 		opts.Wrap = faults.Wrap
@@ -77,6 +82,21 @@ func (f *fixture) startScheduler(faults *cluster.BindFaults) *cluster.Scheduler 
 	require.NoError(f, err)
 	f.Cleanup(scheduler.Stop)
 	return scheduler
+}
+
+func (f *fixture) config(preemptionArgs []string) string {
+	f.Helper()
+	if len(preemptionArgs) == 0 {
+		return configFile
+	}
+	data, err := os.ReadFile(configFile)
+	require.NoError(f, err)
+	const kind = "          kind: GPUPreemptionArgs\n"
+	require.Contains(f, string(data), kind)
+	path := filepath.Join(f.TempDir(), "config.yaml")
+	lines := kind + "          " + strings.Join(preemptionArgs, "\n          ") + "\n"
+	require.NoError(f, os.WriteFile(path, []byte(strings.Replace(string(data), kind, lines, 1)), 0o600))
+	return path
 }
 
 func (f *fixture) submit(profile string, pods ...workload.Pod) {

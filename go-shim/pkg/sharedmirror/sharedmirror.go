@@ -1,4 +1,5 @@
-package plugin
+// Package sharedmirror keeps the one mirror and kernel that all profiles and plugins of a scheduler share.
+package sharedmirror
 
 import (
 	"fmt"
@@ -16,8 +17,8 @@ import (
 	"mortise.dev/mortise/go-shim/pkg/snapshot"
 )
 
-// sharedMirror is the mirror of one scheduler with the number of profiles that use it.
-type sharedMirror struct {
+// Shared is the mirror of one scheduler with the number of profiles that use it.
+type Shared struct {
 	lister  fwk.SharedLister
 	mirror  *snapshot.Mirror
 	args    *api.GPUStrandingArgs // of the first profile
@@ -28,10 +29,44 @@ type sharedMirror struct {
 // mirrors holds one mirror per scheduler of the process: one in production, several in tests.
 var mirrors = struct {
 	sync.Mutex
-	of map[fwk.SharedLister]*sharedMirror
-}{of: make(map[fwk.SharedLister]*sharedMirror)}
+	of map[fwk.SharedLister]*Shared
+	// tiers are rules of a mirror that exists or will: plugins of a profile are made in any order.
+	tiers map[fwk.SharedLister]api.TierRules
+}{of: make(map[fwk.SharedLister]*Shared), tiers: make(map[fwk.SharedLister]api.TierRules)}
 
-func acquireMirror(logger klog.Logger, args *api.GPUStrandingArgs, handle fwk.Handle) (*sharedMirror, error) {
+// UseTierRules sets which priorities are which tier for all profiles of the scheduler. It is an error if another profile
+// set other rules.
+func UseTierRules(handle fwk.Handle, rules api.TierRules) error {
+	lister := handle.SnapshotSharedLister()
+	mirrors.Lock()
+	defer mirrors.Unlock()
+	if other, found := mirrors.tiers[lister]; found && other != rules {
+		return fmt.Errorf("all profiles share one kernel, so their tiers must agree; profile %s has %+v, another %+v",
+			handle.ProfileName(), rules, other)
+	}
+	mirrors.tiers[lister] = rules
+	if shared := mirrors.of[lister]; shared != nil {
+		shared.mirror.SetTierRules(rules)
+	}
+	return nil
+}
+
+// DropTierRules forgets what UseTierRules set; for plugins that are closed.
+func DropTierRules(handle fwk.Handle) {
+	mirrors.Lock()
+	defer mirrors.Unlock()
+	delete(mirrors.tiers, handle.SnapshotSharedLister())
+}
+
+// Of is what the profiles of the scheduler share; nil if none of them has the plugin GPUStranding.
+func Of(handle fwk.Handle) *Shared {
+	mirrors.Lock()
+	defer mirrors.Unlock()
+	return mirrors.of[handle.SnapshotSharedLister()]
+}
+
+// Acquire makes the scheduler's mirror, or takes the one that another profile made. Release must be called on it.
+func Acquire(logger klog.Logger, args *api.GPUStrandingArgs, handle fwk.Handle) (*Shared, error) {
 	lister := handle.SnapshotSharedLister()
 	mirrors.Lock()
 	defer mirrors.Unlock()
@@ -58,13 +93,23 @@ func acquireMirror(logger klog.Logger, args *api.GPUStrandingArgs, handle fwk.Ha
 		_ = mirror.Close()
 		return nil, err
 	}
-	shared := &sharedMirror{lister: lister, mirror: mirror, args: args, profile: handle.ProfileName(), users: 1}
+	if rules, found := mirrors.tiers[lister]; found {
+		mirror.SetTierRules(rules)
+	}
+	shared := &Shared{lister: lister, mirror: mirror, args: args, profile: handle.ProfileName(), users: 1}
 	mirrors.of[lister] = shared
 	metrics.SetSource(mirror)
 	return shared, nil
 }
 
-func (s *sharedMirror) release() error {
+// Args are the arguments that all profiles agree on.
+func (s *Shared) Args() *api.GPUStrandingArgs { return s.args }
+
+// Mirror is the mirror.
+func (s *Shared) Mirror() *snapshot.Mirror { return s.mirror }
+
+// Release gives up a profile's part.
+func (s *Shared) Release() error {
 	mirrors.Lock()
 	defer mirrors.Unlock()
 	s.users--
@@ -109,7 +154,7 @@ func activatePending(logger klog.Logger, handle fwk.Handle) {
 	}
 	waiting := make(map[string]*v1.Pod)
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && holdsCards(pod) {
+		if pod.Spec.NodeName == "" && snapshot.HoldsCards(pod) {
 			waiting[pod.Namespace+"/"+pod.Name] = pod
 		}
 	}
@@ -128,8 +173,16 @@ func watchPods(handle fwk.Handle, mirror *snapshot.Mirror) error {
 		}
 	}
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    bound,
-		UpdateFunc: func(_, obj any) { bound(obj) },
+		AddFunc: bound,
+		UpdateFunc: func(oldObj, obj any) {
+			bound(obj)
+			before, ok1 := oldObj.(*v1.Pod)
+			after, ok2 := obj.(*v1.Pod)
+			if ok1 && ok2 && before.Status.NominatedNodeName != "" && after.Status.NominatedNodeName != before.Status.NominatedNodeName &&
+				mirror.Nominated(after.UID) == before.Status.NominatedNodeName {
+				mirror.ClearNomination(after.UID)
+			}
+		},
 		DeleteFunc: func(obj any) {
 			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = last.Obj

@@ -1,0 +1,118 @@
+package preemption
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"mortise.dev/mortise/go-shim/pkg/api"
+	"mortise.dev/mortise/go-shim/pkg/metrics"
+	"mortise.dev/mortise/go-shim/pkg/native"
+	"mortise.dev/mortise/go-shim/pkg/snapshot"
+)
+
+// outcome is what became of a victim in its window.
+type outcome string
+
+const (
+	savedInTime outcome = "saved in time"
+	exitedEarly outcome = "exited early"
+	cutOff      outcome = "cut off"
+)
+
+// watchOutcomes follows victims to their end. All that is needed is on the pod, so a restart forgets none.
+func (p *GPUPreemption) watchOutcomes() error {
+	_, err := p.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(oldObj, newObj any) {
+			before, ok1 := oldObj.(*v1.Pod)
+			after, ok2 := newObj.(*v1.Pod)
+			if ok1 && ok2 && checkpointOf(after).After(checkpointOf(before)) {
+				p.unsaved.note(after, true)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
+			if pod, ok := obj.(*v1.Pod); ok {
+				p.ended(pod, p.now())
+			}
+		},
+	})
+	return err
+}
+
+// ended tells what became of a pod, if it was a victim of this profile.
+func (p *GPUPreemption) ended(pod *v1.Pod, at time.Time) {
+	condition := byPreemption(pod)
+	if condition == nil || !strings.HasPrefix(condition.Message, p.handle.ProfileName()+":") {
+		return
+	}
+	how := outcomeOf(pod, condition.LastTransitionTime.Time, at)
+	lost := lostSeconds(pod, at) * gpusOf(pod)
+	p.unsaved.note(pod, how == savedInTime)
+	metrics.VictimEnded(strings.ReplaceAll(string(how), " ", "_"), p.tierOf(pod), lost)
+	text := fmt.Sprintf("Evicted pod %s after %.0f s; %s of work lost", how, at.Sub(condition.LastTransitionTime.Time).Seconds(), gpuTime(lost))
+	if n := p.unsaved.of(pod); n >= uint32(*p.args.GuaranteeAfterEvictions) && *p.args.GuaranteeAfterEvictions > 0 {
+		text += fmt.Sprintf("; evicted %d times without having saved: protected like training until it saves", n)
+	}
+	p.event(pod, v1.EventTypeNormal, "PreemptionOutcome", text)
+}
+
+// outcomeOf reads the outcome off the pod's last state. Times in the API have whole seconds.
+func outcomeOf(pod *v1.Pod, evicted, ended time.Time) outcome {
+	grace := time.Duration(v1.DefaultTerminationGracePeriodSeconds) * time.Second
+	if pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > 0 {
+		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	} else if pod.DeletionTimestamp != nil {
+		grace = pod.DeletionTimestamp.Sub(evicted)
+	}
+	saved := checkpointOf(pod)
+	switch {
+	case !saved.Before(evicted.Truncate(time.Second)) && !saved.After(ended):
+		return savedInTime
+	case ended.Sub(evicted) < grace && !killed(pod):
+		return exitedEarly
+	}
+	return cutOff
+}
+
+// killed reports a container that SIGKILL ended.
+func killed(pod *v1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && t.ExitCode == 137 {
+			return true
+		}
+	}
+	return false
+}
+
+// lostSeconds is the time since the pod was last safe.
+func lostSeconds(pod *v1.Pod, at time.Time) float64 {
+	safe := pod.CreationTimestamp.Time
+	if pod.Status.StartTime != nil {
+		safe = pod.Status.StartTime.Time
+	}
+	if saved := checkpointOf(pod); saved.After(safe) && !saved.After(at) {
+		safe = saved
+	}
+	return max(at.Sub(safe).Seconds(), 0)
+}
+
+// warn tells of checkpoint times that cannot be true and were ignored, once per pod and value.
+func (p *GPUPreemption) warn(warnings []snapshot.PlanWarning) {
+	for _, w := range warnings {
+		what := "before the pod started"
+		if w.Fault == native.CheckpointInFuture {
+			what = "in the future"
+		}
+		text := fmt.Sprintf("The last checkpoint (%s: %q) is %s and is ignored", api.AnnotationLastCheckpoint,
+			checkpointOf(w.Pod).Format(time.RFC3339), what)
+		if p.history.tell(w.Pod.UID, text) {
+			p.event(w.Pod, v1.EventTypeWarning, "CheckpointIgnored", text)
+		}
+	}
+}

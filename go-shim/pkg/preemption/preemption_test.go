@@ -1,0 +1,122 @@
+package preemption
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mortise.dev/mortise/go-shim/pkg/api"
+	"mortise.dev/mortise/go-shim/pkg/native"
+)
+
+var epoch = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func TestHistoryAllowsOnePlanPerIntervalAndBacksOff(t *testing.T) {
+	h := newHistory(10 * time.Minute)
+	now := epoch
+	for _, wait := range []time.Duration{10, 20, 40, 80, 80} {
+		_, allowed := h.allows("a", now)
+		require.True(t, allowed)
+		h.add("a", now)
+		next, allowed := h.allows("a", now.Add(wait*time.Minute-time.Second))
+		require.False(t, allowed)
+		require.Equal(t, now.Add(wait*time.Minute), next)
+		now = next
+	}
+	_, allowed := h.allows("b", now)
+	require.True(t, allowed, "each pod has its own")
+	h.forgive("a")
+	_, allowed = h.allows("a", now)
+	require.True(t, allowed)
+}
+
+func TestHistoryTellsOnce(t *testing.T) {
+	h := newHistory(time.Minute)
+	h.add("a", epoch)
+	require.True(t, h.tell("a", "no"))
+	require.False(t, h.tell("a", "no"))
+	require.True(t, h.tell("a", "another reason"))
+	_, allowed := h.allows("a", epoch)
+	require.False(t, allowed, "telling forgets nothing")
+}
+
+func victim(annotations map[string]string) *v1.Pod {
+	start, grace := metav1.NewTime(epoch.Add(-time.Hour)), int64(30)
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "v", Namespace: "n", UID: types.UID("u"), Annotations: annotations, DeletionGracePeriodSeconds: &grace},
+		Status:     v1.PodStatus{StartTime: &start},
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	at := func(d time.Duration) map[string]string {
+		return map[string]string{api.AnnotationLastCheckpoint: epoch.Add(d).Format(time.RFC3339)}
+	}
+	killed := victim(nil)
+	killed.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137}}}}
+	for _, c := range []struct {
+		pod   *v1.Pod
+		after time.Duration
+		want  outcome
+		lost  float64
+	}{
+		{victim(at(5 * time.Second)), 8 * time.Second, savedInTime, 3},
+		{victim(at(-time.Minute)), 8 * time.Second, exitedEarly, 68},
+		{victim(at(-2 * time.Hour)), 30 * time.Second, cutOff, 3630},
+		{victim(at(time.Hour)), 30 * time.Second, cutOff, 3630},
+		{victim(nil), 2 * time.Second, exitedEarly, 3602},
+		{killed, 20 * time.Second, cutOff, 3620},
+	} {
+		ended := epoch.Add(c.after)
+		require.Equal(t, c.want, outcomeOf(c.pod, epoch, ended), "%v after %v", c.pod.Annotations, c.after)
+		require.InDelta(t, c.lost, lostSeconds(c.pod, ended), 0.01)
+	}
+}
+
+func TestAnnotationsAreReadStrictly(t *testing.T) {
+	for value, want := range map[string]int64{
+		"20": 20, "0": 0, "-1": -1, "20s": -1, "1.5": -1, "": -1, " 3": -1, "99999999999": -1, "2592001": -1, "2592000": 2_592_000,
+	} {
+		seconds, ok := secondsOf(victim(map[string]string{api.AnnotationCheckpointSaveSeconds: value}), api.AnnotationCheckpointSaveSeconds)
+		require.Equal(t, want >= 0, ok, "%q", value)
+		if ok {
+			require.EqualValues(t, want, seconds)
+		}
+	}
+	require.True(t, checkpointOf(victim(map[string]string{api.AnnotationLastCheckpoint: "yesterday"})).IsZero())
+	volcano := victim(map[string]string{api.AnnotationVolcanoLastCheckpoint: "2026-05-01T11:00:00Z"})
+	require.Equal(t, epoch.Add(-time.Hour), checkpointOf(volcano))
+}
+
+func TestUnsavedEvictionsOutliveThePod(t *testing.T) {
+	u := newUnsavedEvictions()
+	owned := func(name string) *v1.Pod {
+		pod := victim(nil)
+		controller := true
+		pod.Name, pod.UID = name, types.UID(name)
+		pod.OwnerReferences = []metav1.OwnerReference{{UID: "job", Controller: &controller}}
+		return pod
+	}
+	u.note(owned("first"), false)
+	u.note(owned("second"), false)
+	require.EqualValues(t, 2, u.of(owned("third")))
+	require.Zero(t, u.of(victim(nil)))
+	u.note(owned("third"), true)
+	require.Zero(t, u.of(owned("fourth")))
+}
+
+func TestGangsGoWholeUnlessTheySayHowManyTheyNeed(t *testing.T) {
+	pod := victim(nil)
+	require.Empty(t, gangOf(pod))
+	pod.Labels = map[string]string{api.LabelPodGroup: "g"}
+	require.Equal(t, "n/g", gangOf(pod))
+	require.Equal(t, native.Gang{Flags: native.GangWhole}, gangFacts(pod))
+	pod.Annotations = map[string]string{api.AnnotationGangMinMembers: "0"}
+	require.Equal(t, native.Gang{Flags: native.GangWhole}, gangFacts(pod))
+	pod.Annotations[api.AnnotationGangMinMembers] = "3"
+	require.Equal(t, native.Gang{MinMembers: 3}, gangFacts(pod))
+}
