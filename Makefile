@@ -48,6 +48,10 @@ DEMO_FLAGS ?= $(if $(DATA),--data '$(DATA)') $(if $(TRACE),--trace '$(TRACE)') $
 demo: build ## schedule a GPU workload on simulated nodes, Mortise beside stock scoring
 	bin/mortise-demo $(DEMO_FLAGS)
 
+.PHONY: demo-preemption
+demo-preemption: build ## an inference burst takes GPUs from batch: who is evicted, why, what is lost
+	bin/mortise-demo preempt
+
 # --- test ----------------------------------------------------------------------------------------------------------------
 
 .PHONY: test

@@ -77,6 +77,10 @@ func (o *options) command() *cobra.Command {
 	if self, err := os.Executable(); err == nil {
 		beside = filepath.Join(filepath.Dir(self), beside)
 	}
+	cmd.AddCommand(o.preemptCommand())
+	cmd.PersistentFlags().StringVar(&o.scheduler, "scheduler", beside, "kube-scheduler binary")
+	cmd.PersistentFlags().StringVar(&o.schedulerConfig, "scheduler-config", "deploy/demo-scheduler-config.yaml", "KubeSchedulerConfiguration with the profiles of the runs")
+	cmd.PersistentFlags().StringVar(&o.outDir, "out", "target/demo", "directory for summary.json and logs")
 	flags := cmd.Flags()
 	flags.IntVar(&o.nodes, "nodes", 200, "nodes of the generated cluster")
 	flags.IntVar(&o.pods, "pods", 1600, "pods of the generated workload")
@@ -85,9 +89,6 @@ func (o *options) command() *cobra.Command {
 	flags.StringVar(&o.trace, "trace", "default", "openb pod list to use with --data: default, multigpu20, gpuspec33, ...")
 	flags.Float64Var(&o.load, "load", 1.3, "GPU demand over GPU capacity to which the openb trace is resampled; 0 takes it as it is")
 	flags.StringSliceVar(&o.runs, "runs", []string{runMortise, runStock}, "runs to make: mortise, stock")
-	flags.StringVar(&o.scheduler, "scheduler", beside, "kube-scheduler binary")
-	flags.StringVar(&o.schedulerConfig, "scheduler-config", "deploy/demo-scheduler-config.yaml", "KubeSchedulerConfiguration with the profiles of the runs")
-	flags.StringVar(&o.outDir, "out", "target/demo", "directory for summary.json and logs")
 	flags.IntVar(&o.outstanding, "outstanding", 64, "pods that may be undecided at a time; 1 submits strictly one after another, more may let neighbours change places")
 	flags.StringVar(&o.exportDir, "export", "", "write the nodes and the pods in the order of their arrival to nodes.csv and pods.csv in this `directory`, which mortise sim pack --sequence file replays, and run nothing")
 	return cmd

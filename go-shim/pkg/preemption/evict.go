@@ -140,6 +140,36 @@ func byPreemption(pod *v1.Pod) *v1.PodCondition {
 type plans struct {
 	mu sync.Mutex
 	of map[types.UID]*snapshot.Plan
+	// leaving are the victims with the time when their eviction began: until it shows on the pod, that takes moments.
+	leaving map[types.UID]time.Time
+}
+
+// evictionTime is longer than an eviction takes to show. One that failed counts no longer than this.
+const evictionTime = 5 * time.Second
+
+// isLeaving reports whether the pod is being evicted, though its object may not show it yet.
+func (p *plans) isLeaving(pod types.UID, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	began, found := p.leaving[pod]
+	return found && now.Sub(began) < evictionTime
+}
+
+// began notes the victims of a plan that is carried out now.
+func (p *plans) began(plan *snapshot.Plan, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leaving == nil {
+		p.leaving = make(map[types.UID]time.Time)
+	}
+	for pod, began := range p.leaving {
+		if now.Sub(began) >= evictionTime {
+			delete(p.leaving, pod)
+		}
+	}
+	for _, victim := range plan.Victims {
+		p.leaving[victim.Pod.UID] = now
+	}
 }
 
 // Plans kept: each is needed until its last victim is told, which takes seconds.

@@ -53,11 +53,11 @@ func (p *GPUPreemption) ended(pod *v1.Pod, at time.Time) {
 	}
 	how := outcomeOf(pod, condition.LastTransitionTime.Time, at)
 	lost := lostSeconds(pod, at) * gpusOf(pod)
-	p.unsaved.note(pod, how == savedInTime)
+	p.unsaved.note(pod, saved(pod, at))
 	metrics.VictimEnded(strings.ReplaceAll(string(how), " ", "_"), p.tierOf(pod), lost)
 	text := fmt.Sprintf("Evicted pod %s after %.0f s; %s of work lost", how, at.Sub(condition.LastTransitionTime.Time).Seconds(), gpuTime(lost))
 	if n := p.unsaved.of(pod); n >= uint32(*p.args.GuaranteeAfterEvictions) && *p.args.GuaranteeAfterEvictions > 0 {
-		text += fmt.Sprintf("; evicted %d times without having saved: protected like training until it saves", n)
+		text += fmt.Sprintf("; evictions without having saved: %d; protected like training until it saves", n)
 	}
 	p.event(pod, v1.EventTypeNormal, "PreemptionOutcome", text)
 }
@@ -70,9 +70,9 @@ func outcomeOf(pod *v1.Pod, evicted, ended time.Time) outcome {
 	} else if pod.DeletionTimestamp != nil {
 		grace = pod.DeletionTimestamp.Sub(evicted)
 	}
-	saved := checkpointOf(pod)
+	checkpoint := checkpointOf(pod)
 	switch {
-	case !saved.Before(evicted.Truncate(time.Second)) && !saved.After(ended):
+	case !checkpoint.Before(evicted.Truncate(time.Second)) && !checkpoint.After(ended):
 		return savedInTime
 	case ended.Sub(evicted) < grace && !killed(pod):
 		return exitedEarly
@@ -90,14 +90,24 @@ func killed(pod *v1.Pod) bool {
 	return false
 }
 
+// saved reports whether the pod saved at all while it ran: what it did before is not lost.
+func saved(pod *v1.Pod, at time.Time) bool {
+	checkpoint := checkpointOf(pod)
+	return !checkpoint.IsZero() && !checkpoint.Before(startOf(pod)) && !checkpoint.After(at)
+}
+
+func startOf(pod *v1.Pod) time.Time {
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	return pod.CreationTimestamp.Time
+}
+
 // lostSeconds is the time since the pod was last safe.
 func lostSeconds(pod *v1.Pod, at time.Time) float64 {
-	safe := pod.CreationTimestamp.Time
-	if pod.Status.StartTime != nil {
-		safe = pod.Status.StartTime.Time
-	}
-	if saved := checkpointOf(pod); saved.After(safe) && !saved.After(at) {
-		safe = saved
+	safe := startOf(pod)
+	if saved(pod, at) {
+		safe = checkpointOf(pod)
 	}
 	return max(at.Sub(safe).Seconds(), 0)
 }

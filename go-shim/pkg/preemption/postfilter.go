@@ -118,6 +118,7 @@ func (p *GPUPreemption) upstream(ctx context.Context, state fwk.CycleState, pod 
 	result, status := p.DefaultPreemption.PostFilter(ctx, state, pod, statuses)
 	if status.IsSuccess() {
 		p.history.add(pod.UID, p.now())
+		p.event(pod, v1.EventTypeNormal, "Preempting", "Evicting by kube-scheduler's own rule: "+status.Message())
 	}
 	return result, status
 }
@@ -128,6 +129,7 @@ func (p *GPUPreemption) carriedOut(ctx context.Context, pod *v1.Pod, plan *snaps
 		return // it only waits for pods that are going already
 	}
 	p.history.add(pod.UID, p.now())
+	p.inFlight.began(plan, p.now())
 	metrics.PlanCarriedOut(evictions(plan), float64(plan.Cost.LostMilliGPUSeconds)/1000)
 	p.event(pod, v1.EventTypeNormal, "Preempting", describePlan(plan))
 	p.lookAgain(ctx, pod)

@@ -77,6 +77,14 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+func TestAJobThatSavedInThisRunLostNoneOfIt(t *testing.T) {
+	for at, want := range map[time.Duration]bool{-2 * time.Hour: false, -time.Minute: true, time.Minute: false} {
+		pod := victim(map[string]string{api.AnnotationLastCheckpoint: epoch.Add(at).Format(time.RFC3339)})
+		require.Equal(t, want, saved(pod, epoch), at)
+	}
+	require.False(t, saved(victim(nil), epoch))
+}
+
 func TestAnnotationsAreReadStrictly(t *testing.T) {
 	for value, want := range map[string]int64{
 		"20": 20, "0": 0, "-1": -1, "20s": -1, "1.5": -1, "": -1, " 3": -1, "99999999999": -1, "2592001": -1, "2592000": 2_592_000,

@@ -3,13 +3,18 @@ package preemption
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+
+	"mortise.dev/mortise/go-shim/pkg/snapshot"
 )
 
 // verifier is what upstream's evaluator asks: about the planned victims if there is a plan, else by upstream's rule.
@@ -41,6 +46,9 @@ func (v verifier) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState,
 	if name != plan.Node {
 		return nil, 0, fwk.NewStatus(fwk.Unschedulable, "not the planned node")
 	}
+	if status := v.removeLeaving(ctx, state, pod, node, plan); !status.IsSuccess() {
+		return nil, 0, status
+	}
 	var victims []*v1.Pod
 	for _, victim := range plan.Victims {
 		on := node
@@ -69,6 +77,29 @@ func (v verifier) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState,
 		return nil, 0, status
 	}
 	return victims, int(plan.Cost.BudgetViolations), nil
+}
+
+// removeLeaving takes the pods off the node that are going anyway. Those nominated to it count already, and would be
+// counted beside the pods that they wait for.
+func (v verifier) removeLeaving(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, plan *snapshot.Plan) *fwk.Status {
+	planned := sets.New[types.UID]()
+	for _, victim := range plan.Victims {
+		planned.Insert(victim.Pod.UID)
+	}
+	for _, info := range slices.Clone(node.GetPods()) {
+		other := info.GetPod()
+		leaving := other.DeletionTimestamp != nil || v.plugin.inFlight.isLeaving(other.UID, v.plugin.now())
+		if !leaving || planned.Has(other.UID) {
+			continue
+		}
+		if err := node.RemovePod(klog.FromContext(ctx), other); err != nil {
+			return fwk.AsStatus(err)
+		}
+		if status := v.plugin.handle.RunPreFilterExtensionRemovePod(ctx, state, pod, info, node); !status.IsSuccess() {
+			return status
+		}
+	}
+	return nil
 }
 
 func podInfoOf(node fwk.NodeInfo, pod *v1.Pod) fwk.PodInfo {
