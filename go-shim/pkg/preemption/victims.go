@@ -204,7 +204,7 @@ func describePlan(plan *snapshot.Plan) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s/%s (%.4g GPUs, %s)", victim.Pod.Namespace, victim.Pod.Name, float64(victim.GPUMilli)/native.MilliPerGPU, kindText(victim))
+		fmt.Fprintf(&b, "%s/%s (%.4g GPU, %s)", victim.Pod.Namespace, victim.Pod.Name, float64(victim.GPUMilli)/native.MilliPerGPU, kindText(victim))
 	}
 	if len(plan.RunnersUp) > 0 {
 		next := plan.RunnersUp[0]
