@@ -288,6 +288,10 @@ func (d *preemptDemo) report(ctx context.Context) error {
 			spared[j.kind]++
 		}
 	}
+	if len(names) > 0 {
+		last := names[len(names)-1]
+		fmt.Printf("\nkubectl describe pod %s:\n  Preempted          %s\n  PreemptionOutcome  %s\n", last, evicted[last].Message, outcomes[last].Message)
+	}
 	fmt.Printf("\nEvicted %d GPUs for %d asked. Still running: %v.\n", len(evicted), burstGPUs(), spared)
 	if len(evicted) > burstGPUs() {
 		return fmt.Errorf("%d pods were evicted for %d GPUs", len(evicted), burstGPUs())

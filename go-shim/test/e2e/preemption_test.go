@@ -154,6 +154,7 @@ func (f *fixture) staysPending(name, reason string) {
 		return strings.Contains(scheduledCondition(pod).Message, reason)
 	})
 	require.Empty(f, f.evicted())
+	f.Log(name, scheduledCondition(f.get(name)).Message)
 }
 
 func TestNeedsOneEvictsOne(t *testing.T) {
