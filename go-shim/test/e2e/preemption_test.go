@@ -353,3 +353,42 @@ func TestPodsThatStay(t *testing.T) {
 	f.create(gpuPod{name: "equal", class: api.PriorityClassBatch, cards: 1})
 	f.staysPending("equal", "no node can be emptied: 1 non-preemptible GPUs")
 }
+
+func TestALimitThatIsReachedIsSaid(t *testing.T) {
+	f := newFixture(t, node("n1", 8))
+	f.tiers()
+	f.startScheduler(nil)
+	var gang []gpuPod
+	for i := range 8 {
+		gang = append(gang, gpuPod{name: fmt.Sprintf("whole-%d", i), class: api.PriorityClassBatch, cards: 1, exitsAfter: "0.1", grace: 30,
+			labels: map[string]string{api.LabelPodGroup: "whole"}})
+	}
+	f.running(gang...)
+	f.create(gpuPod{name: "asks-one", class: api.PriorityClassInference, cards: 1})
+	f.staysPending("asks-one", "it would evict 8 GPUs for 1 asked, above the ratio limit")
+	f.eventuallyEvent("PreemptionRefused", "asks-one", "above the ratio limit")
+	f.create(gpuPod{name: "asks-eight", class: api.PriorityClassInference, cards: 8})
+	f.eventually("asks-eight", runs)
+	require.Len(t, f.evicted(), 8, "the gang goes whole")
+}
+
+func TestPodsOfOtherSchedulersGoByConsentAlone(t *testing.T) {
+	f := newFixture(t, node("n1", 1))
+	f.tiers()
+	f.startScheduler(nil)
+	// The other scheduler's pod is bound by hand, as that scheduler would do it.
+	f.create(gpuPod{name: "theirs", class: api.PriorityClassBatch, cards: 1, scheduler: "their-scheduler", exitsAfter: "0.1", grace: 30})
+	f.eventually("theirs", func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+	require.NoError(t, f.Client.CoreV1().Pods(namespace).Bind(f.ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: "theirs", Namespace: namespace, Annotations: map[string]string{}},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: "n1"},
+	}, metav1.CreateOptions{}))
+	f.eventually("theirs", func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "n1" })
+	f.create(gpuPod{name: "asks", class: api.PriorityClassInference, cards: 1})
+	f.staysPending("asks", "preemption")
+	f.annotate("theirs", api.AnnotationPreemptible, "true")
+	f.remove("asks")
+	f.create(gpuPod{name: "asks-again", class: api.PriorityClassInference, cards: 1})
+	f.eventually("asks-again", func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName == "n1" || pod.Spec.NodeName == "n1" })
+	require.Equal(t, map[string]bool{"theirs": true}, f.evicted())
+}
