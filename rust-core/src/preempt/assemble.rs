@@ -1,9 +1,10 @@
 //! From the pods to take to a plan: devices, the terminating pods it waits for, the victims by name.
 
-use super::board::{Board, Role, Scene};
+use super::board::Board;
 use super::cost::Cost;
 use super::group::GroupPlan;
 use super::plan::{Placement, Plan, UnitKind, Victim};
+use super::scene::{Role, Scene};
 use super::select::{StrandedOf, choose_devices};
 use crate::units::DeviceMask;
 

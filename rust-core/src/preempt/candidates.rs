@@ -1,18 +1,35 @@
 //! Which nodes could be made to fit, and at what cost at least.
 
-use super::board::{Board, Role, Scene};
+use super::board::Board;
 use super::cost::Cost;
+use super::scene::{Role, Scene};
 use crate::filter::{self, Reason, Unfit};
 use crate::limits::MAX_GPUS_PER_NODE;
 use crate::request::{GpuRequest, PodRequest};
 use crate::units::{MemoryBytes, MilliCpu, MilliGpu};
 
 /// Divisible by every number of cards, so that one unit split over its cards stays whole.
-const SPLIT: u32 = 720_720;
+pub(super) const SPLIT: u32 = 720_720;
 
 /// The least that freeing each card costs, when the cost of a unit is split over its cards of this node: the sum over
 /// any set of cards is never more than taking all their units. `None` for a card that is free or cannot be freed.
-pub(super) type CardShares = [Option<(i64, u32)>; MAX_GPUS_PER_NODE];
+pub(super) type CardShares = [Option<CostShare>; MAX_GPUS_PER_NODE];
+
+/// A part of what a unit costs; units in parts of [`SPLIT`].
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct CostShare {
+    pub(super) lost: i64,
+    pub(super) tier1_parts: u32,
+    pub(super) unit_parts: u32,
+}
+
+/// The least that freeing some cards costs, in every component on its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Least {
+    pub(super) lost: i64,
+    pub(super) tier1_units: u32,
+    pub(super) units: u32,
+}
 
 /// Free milli-GPU per device if every pod that may go went, and the CPU and memory then.
 pub(super) struct Emptied {
@@ -64,9 +81,10 @@ pub(super) fn survey(
         let levels = board.levels(scene, slot);
         let shares = card_shares(board, slot, &levels, &emptied.levels);
         let free = levels.iter().filter(|&&level| level == 1_000).count();
-        let (least, tier1) = least_of(&shares, 0, usize::from(count) - free);
-        lost = lost.max(least);
-        bound.tier1_units = bound.tier1_units.max(board.cost.tier1_units + tier1);
+        let least = least_of(&shares, 0, usize::from(count) - free);
+        lost = lost.max(least.lost);
+        bound.tier1_units = bound.tier1_units.max(board.cost.tier1_units + least.tier1_units);
+        bound.units = board.cost.units + least.units;
     }
     bound.lost_milli_gpu_seconds = bound.lost_milli_gpu_seconds.saturating_add(lost);
     Ok(bound)
@@ -160,7 +178,7 @@ pub(super) fn card_shares(
     let mut shares: CardShares = [None; MAX_GPUS_PER_NODE];
     for (device, share) in shares.iter_mut().enumerate() {
         if levels[device] < 1_000 && emptied[device] == 1_000 {
-            *share = Some((0, 0));
+            *share = Some(CostShare::default());
         }
     }
     for index in board.on_slot(slot) {
@@ -169,31 +187,41 @@ pub(super) fn card_shares(
             continue;
         }
         let Role::Victim { tier1 } = piece.role else { continue };
-        let (lost, tier1) = board.split_cost(index, tier1, SPLIT);
+        let part = board.split_cost(index, tier1);
         for device in piece.devices.iter() {
-            if let Some((sum, units)) = &mut shares[device] {
-                *sum = sum.saturating_add(lost);
-                *units = units.saturating_add(tier1);
+            if let Some(sum) = &mut shares[device] {
+                sum.lost = sum.lost.saturating_add(part.lost);
+                sum.tier1_parts = sum.tier1_parts.saturating_add(part.tier1_parts);
+                sum.unit_parts = sum.unit_parts.saturating_add(part.unit_parts);
             }
         }
     }
     shares
 }
 
-/// Least lost work and least tier-1 units of freeing `cards` more among the devices from `from` on.
-pub(super) fn least_of(shares: &CardShares, from: usize, cards: usize) -> (i64, u32) {
+/// The least that freeing `cards` more among the devices from `from` on costs; one unit at least.
+pub(super) fn least_of(shares: &CardShares, from: usize, cards: usize) -> Least {
     let mut lost = [i64::MAX; MAX_GPUS_PER_NODE];
-    let mut tier1 = [u32::MAX; MAX_GPUS_PER_NODE];
+    let mut tier1_parts = [u32::MAX; MAX_GPUS_PER_NODE];
+    let mut unit_parts = [u32::MAX; MAX_GPUS_PER_NODE];
     let mut len = 0;
     for share in shares[from..].iter().flatten() {
-        lost[len] = share.0;
-        tier1[len] = share.1;
+        lost[len] = share.lost;
+        tier1_parts[len] = share.tier1_parts;
+        unit_parts[len] = share.unit_parts;
         len += 1;
     }
     lost[..len].sort_unstable();
-    tier1[..len].sort_unstable();
     let cards = cards.min(len);
-    let sum = lost[..cards].iter().fold(0i64, |sum, &lost| sum.saturating_add(lost));
-    let units: u64 = tier1[..cards].iter().map(|&units| u64::from(units)).sum();
-    (sum, units.div_ceil(u64::from(SPLIT)) as u32)
+    Least {
+        lost: lost[..cards].iter().fold(0i64, |sum, &lost| sum.saturating_add(lost)),
+        tier1_units: least_units(&mut tier1_parts[..len], cards),
+        units: least_units(&mut unit_parts[..len], cards).max(1),
+    }
+}
+
+fn least_units(parts: &mut [u32], cards: usize) -> u32 {
+    parts.sort_unstable();
+    let sum: u64 = parts[..cards].iter().map(|&parts| u64::from(parts)).sum();
+    sum.div_ceil(u64::from(SPLIT)) as u32
 }

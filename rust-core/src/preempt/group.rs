@@ -3,11 +3,12 @@
 //! Two greedy passes (cheapest node next; cheapest per GPU that its victims uncover anywhere), victims given back in
 //! reverse, then branch and bound over the members' nodes while the budget lasts. The best so far is always valid.
 
-use super::board::{Board, Scene};
+use super::board::Board;
 use super::candidates::survey;
 use super::cost::Cost;
 use super::nodes::{Wanted, best_nodes, cheaper_per_gpu};
-use super::select::{Budget, choose_devices, search};
+use super::scene::Scene;
+use super::select::{Budget, Limit, choose_devices, search};
 use crate::request::PodRequest;
 
 /// Nodes tried per member in a greedy step.
@@ -242,7 +243,10 @@ impl<'s> Group<'s, '_> {
     fn branch_to(&mut self, search: &mut Branch, at: usize, slot: u32) {
         let member = self.order[at];
         let request = &self.scene.members[member];
-        let limit = search.best.as_ref().map(|best| best.cost);
+        let limit = match &search.best {
+            Some(best) => Limit::AtMost(best.cost),
+            None => Limit::Open,
+        };
         let found = search_slot(self.board, self.scene, slot, request, limit, self.budget);
         let Some(requests) = found else { return };
         let mark = self.board.mark();
@@ -284,7 +288,7 @@ fn search_slot(
     scene: &Scene<'_>,
     slot: u32,
     request: &PodRequest,
-    limit: Option<Cost>,
+    limit: Limit,
     budget: &mut Budget,
 ) -> Option<Vec<u32>> {
     budget.left = budget.left.saturating_sub(1);

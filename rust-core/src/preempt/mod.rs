@@ -1,9 +1,9 @@
 //! Who must give way so that a pending pod, or its whole gang, fits: victims by the work they lose.
 //!
 //! [`tables`] holds what is known of running pods beyond their records, [`policy`] the limits; [`cost`] says what an
-//! eviction loses and in which order plans are compared; `board` is the cluster as a plan changes it, `units` the
+//! eviction loses and in which order plans are compared; `scene` is what a plan is made from, `board` the cluster as it changes, `units` the
 //! progress guarantee; `candidates` bounds each node, `select` is exact on one node, `nodes` ranks them, `group` covers
-//! several pods; [`plan`] is the answer. [`Planner::plan`] is the way in. Nothing here reads a clock.
+//! several pods; `stranded` asks for the measure; [`plan`] is the answer. [`Planner::plan`] is the way in. Nothing here reads a clock.
 
 mod assemble;
 mod board;
@@ -13,7 +13,9 @@ mod group;
 mod nodes;
 mod plan;
 mod policy;
+mod scene;
 mod select;
+mod stranded;
 mod tables;
 mod units;
 
@@ -32,10 +34,12 @@ use crate::cluster::{Cluster, FreeShape};
 use crate::error::Error;
 use crate::kernel::{Candidates, Kernel};
 use crate::request::PodRequest;
-use board::{Board, Bounds, Scene};
+use board::Board;
 use group::{GroupPlan, plan_group};
 use nodes::{Wanted, best_nodes};
+use scene::{Bounds, Scene};
 use select::Budget;
+use stranded::StrandedMemo;
 
 /// Pods one plan may make room for.
 pub const MAX_GROUP_MEMBERS: usize = 4_096;
@@ -58,6 +62,7 @@ pub struct PlanRequest<'a> {
 pub struct Planner {
     board: Board,
     slots: Vec<u32>,
+    stranded: StrandedMemo,
 }
 
 impl Planner {
@@ -98,27 +103,43 @@ impl Planner {
             },
         };
         self.board.set_up(&scene);
-        let no_plan = match self.attempt(&scene, &domains, stranded) {
-            Ok(plan) => return Ok(Outcome::Plan(Box::new(plan))),
+        let mut memo = std::mem::take(&mut self.stranded);
+        memo.clear();
+        let outcome =
+            self.outcome(&mut scene, &domains, requested, &mut |shape| memo.of(shape, stranded));
+        self.stranded = memo;
+        Ok(outcome)
+    }
+
+    /// A plan within all limits; else what a plan beyond one of them would come to.
+    fn outcome(
+        &mut self,
+        scene: &mut Scene<'_>,
+        domains: &[(u32, u32)],
+        requested: u64,
+        stranded: &mut StrandedOf<'_>,
+    ) -> Outcome {
+        let no_plan = match self.attempt(scene, domains, stranded) {
+            Ok(plan) => return Outcome::Plan(Box::new(plan)),
             Err(no_plan) => no_plan,
         };
         let mut no_plan = no_plan;
         if scene.bounds.evicted_milli != u64::MAX {
             scene.bounds.evicted_milli = u64::MAX;
-            if let Ok(plan) = self.attempt(&scene, &domains, stranded) {
+            if let Ok(plan) = self.attempt(scene, domains, stranded) {
                 no_plan.over_ratio = Some((plan.evicted_milli, requested));
                 no_plan.blocked = plan.blocked;
             }
         }
         if scene.bounds.hard_budgets && no_plan.over_ratio.is_none() {
             scene.bounds.hard_budgets = false;
-            scene.bounds.evicted_milli = policy.eviction_limit(requested);
-            if let Ok(plan) = self.attempt(&scene, &domains, stranded) {
+            scene.bounds.evicted_milli = scene.policy.eviction_limit(requested);
+            if let Ok(plan) = self.attempt(scene, domains, stranded) {
                 no_plan.over_budget = Some(plan.cost.budget_violations);
                 no_plan.blocked = plan.blocked;
             }
         }
-        Ok(Outcome::NoPlan(Box::new(no_plan)))
+        Outcome::NoPlan(Box::new(no_plan))
     }
 
     /// As [`Planner::plan`], on a kernel's cluster and with what it learned about stranding.

@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::board::{Board, Scene};
+use super::board::Board;
 use super::candidates::survey;
 use super::cost::Cost;
 use super::plan::Blocked;
-use super::select::{Budget, Found, StrandedOf, search};
+use super::scene::Scene;
+use super::select::{Budget, Found, Limit, StrandedOf, search};
 use crate::filter::{Reason, Unfit};
 use crate::request::PodRequest;
 use crate::units::NodeKey;
@@ -42,7 +43,12 @@ pub(super) fn best_nodes(
     let mut open = Vec::with_capacity(slots.len());
     for &slot in slots {
         match survey(board, scene, slot as usize, request) {
-            Ok(bound) => open.push(Reverse((bound, scene.cluster.key(slot as usize), slot))),
+            Ok(bound) => {
+                // At best the plan strands nothing of what is idle now.
+                let idle = i64::from(scene.cluster.shape(slot as usize).idle_milli());
+                let bound = Cost { stranded_milli: -idle, ..bound };
+                open.push(Reverse((bound, scene.cluster.key(slot as usize), slot)));
+            }
             Err((unfit, fixed)) => {
                 if let Some(blocked) = blocked.as_deref_mut() {
                     Blocked::add(blocked, unfit, fixed);
@@ -52,14 +58,22 @@ pub(super) fn best_nodes(
     }
     let mut open = BinaryHeap::from(open);
     let mut best: Vec<NodePlan> = Vec::with_capacity(keep + 1);
+    let order = |node: &NodePlan| (node.found.cost, node.key);
     while let Some(Reverse((bound, key, slot))) = open.pop() {
-        let limit = if best.len() == keep { best.last().map(|n| n.found.cost) } else { None };
-        if limit.is_some_and(|limit| bound > limit.of_victims()) {
-            break;
+        let worst = if best.len() == keep { best.last().map(order) } else { None };
+        let limit = match worst {
+            None => Limit::Open,
+            Some(worst) if (bound, key) > worst => break,
+            Some((cost, worst_key)) if key < worst_key => Limit::AtMost(cost),
+            Some((cost, _)) => Limit::Below(cost),
+        };
+        let base = stranded(&scene.cluster.shape(slot as usize));
+        if limit.excludes(Cost { stranded_milli: -base, ..bound }) {
+            continue;
         }
         let found = search(board, scene, slot as usize, request, limit, budget, stranded);
         let Some(found) = found else {
-            if limit.is_none()
+            if worst.is_none()
                 && let Some(blocked) = blocked.as_deref_mut()
             {
                 let unfit =
@@ -68,7 +82,6 @@ pub(super) fn best_nodes(
             }
             continue;
         };
-        let order = |node: &NodePlan| (node.found.cost, node.key);
         let at = best.partition_point(|node| order(node) < (found.cost, key));
         best.insert(at, NodePlan { slot, key, found });
         best.truncate(keep);

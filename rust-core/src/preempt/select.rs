@@ -3,15 +3,17 @@
 //! A request for whole cards branches over the cards to free (what must go then follows), a share over the pods of each
 //! card, CPU and memory over the pods left. Equal pods are tried once. The search is exact within its budget.
 
-use super::board::{Board, Piece, Role, Scene};
+use super::board::{Board, Piece};
 use super::candidates::{Emptied, card_shares, emptied, least_of};
 use super::cost::Cost;
+use super::scene::{Role, Scene};
 use crate::cluster::FreeShape;
 use crate::limits::MAX_GPUS_PER_NODE;
 use crate::request::{GpuRequest, PodRequest};
-use crate::units::{DeviceMask, MilliCpu};
+use crate::units::{DeviceMask, MilliCpu, MilliGpu};
 
-/// The expected stranded milli-GPU of a free shape.
+/// The expected stranded milli-GPU of a free shape: between 0 and what is idle, whatever the order of the cards. Answers
+/// beyond these bounds are brought back to them.
 pub type StrandedOf<'s> = dyn FnMut(&FreeShape) -> i64 + 's;
 
 /// Victims on one node.
@@ -46,43 +48,69 @@ impl Budget {
     }
 }
 
+/// What a node has to beat.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Limit {
+    /// Nothing.
+    Open,
+    /// Costs above this one are of no interest.
+    AtMost(Cost),
+    /// Nor are equal ones.
+    Below(Cost),
+}
+
+impl Limit {
+    /// Whether a plan that costs at least `least` is of no interest.
+    pub(super) fn excludes(self, least: Cost) -> bool {
+        match self {
+            Self::Open => false,
+            Self::AtMost(limit) => least > limit,
+            Self::Below(limit) => least >= limit,
+        }
+    }
+}
+
+/// The pod that has a card to itself, however many other cards it has.
+type Owners = [Option<u32>; MAX_GPUS_PER_NODE];
+
 /// One search on one slot.
 pub(super) struct Search<'s, 'a, 'f> {
     board: &'s mut Board,
     scene: &'s Scene<'a>,
     slot: usize,
     request: &'s PodRequest,
-    /// Costs above it are of no interest.
-    limit: Option<Cost>,
+    limit: Limit,
     budget: &'s mut Budget,
     stranded: &'s mut StrandedOf<'f>,
-    base: Option<i64>,
+    /// Stranded on the slot as it is.
+    base: i64,
     emptied: Emptied,
     requests: Vec<u32>,
     best: Option<Found>,
 }
 
-/// The cheapest victims that make room for `request` on the slot, if any cost at most `limit`. The board is left as it
+/// The cheapest victims that make room for `request` on the slot, if any are within `limit`. The board is left as it
 /// was.
 pub(super) fn search(
     board: &mut Board,
     scene: &Scene<'_>,
     slot: usize,
     request: &PodRequest,
-    limit: Option<Cost>,
+    limit: Limit,
     budget: &mut Budget,
     stranded: &mut StrandedOf<'_>,
 ) -> Option<Found> {
     let emptied = emptied(board, scene, slot);
+    let base = stranded(&scene.cluster.shape(slot));
     let mut search = Search {
         board,
         scene,
         slot,
         request,
-        limit: limit.map(Cost::of_victims),
+        limit,
         budget,
         stranded,
-        base: None,
+        base,
         emptied,
         requests: Vec::new(),
         best: None,
@@ -100,10 +128,10 @@ pub(super) fn search(
 }
 
 impl Search<'_, '_, '_> {
-    /// Whether nothing from here can beat the best; equals go on, for the stranded GPU may differ.
-    fn hopeless(&self, bound: Cost) -> bool {
-        let best = self.best.as_ref().map(|best| best.cost.of_victims());
-        best.is_some_and(|best| bound > best) || self.limit.is_some_and(|limit| bound > limit)
+    /// Whether nothing from here can beat the best, even if it stranded nothing. Of equals the first stays.
+    fn hopeless(&self, victims: Cost) -> bool {
+        let least = Cost { stranded_milli: -self.base, ..victims };
+        self.limit.excludes(least) || self.best.as_ref().is_some_and(|best| least >= best.cost)
     }
 
     /// Takes a pod and goes on; back to where it was afterwards.
@@ -129,11 +157,11 @@ impl Search<'_, '_, '_> {
         }
         let missing = count - free;
         let shares = card_shares(self.board, self.slot, &levels, &self.emptied.levels);
-        let (lost, tier1) = least_of(&shares, from, missing);
+        let least = least_of(&shares, from, missing);
         let mut bound = self.board.cost;
-        bound.lost_milli_gpu_seconds = bound.lost_milli_gpu_seconds.saturating_add(lost);
-        bound.tier1_units += tier1;
-        bound.units += 1;
+        bound.lost_milli_gpu_seconds = bound.lost_milli_gpu_seconds.saturating_add(least.lost);
+        bound.tier1_units += least.tier1_units;
+        bound.units += least.units;
         if self.hopeless(bound) {
             return;
         }
@@ -151,8 +179,10 @@ impl Search<'_, '_, '_> {
         if self.best.is_none() && from == 0 {
             self.dive(&shares, missing, count);
         }
+        let owners = self.owners();
         for (at, &device) in order[..=len - missing].iter().enumerate() {
-            if !order[..at].iter().any(|&tried| self.alike_cards(tried, device)) {
+            let tried = &order[..at];
+            if !tried.iter().any(|&tried| self.alike_cards(&owners, tried, device)) {
                 self.free_card(device, |search| search.cards(device + 1, count));
             }
         }
@@ -160,26 +190,43 @@ impl Search<'_, '_, '_> {
 
     /// Whether two cards each hold one pod of one card, and these pods are alike: then one need not be tried after the
     /// other was left out.
-    fn alike_cards(&self, a: usize, b: usize) -> bool {
-        match (self.only_pod(a), self.only_pod(b)) {
-            (Some(a), Some(b)) => self.alike(a, b),
-            _ => false,
-        }
+    fn alike_cards(&self, owners: &Owners, a: usize, b: usize) -> bool {
+        let (Some(a), Some(b)) = (owners[a], owners[b]) else { return false };
+        let (a, b) = (&self.board.pieces[a as usize], &self.board.pieces[b as usize]);
+        a.devices.count() == 1 && b.devices.count() == 1 && self.alike(a, b)
     }
 
-    fn only_pod(&self, device: usize) -> Option<&Piece> {
-        let pieces = self.board.on_slot(self.slot).map(|index| &self.board.pieces[index as usize]);
-        let mut on_card = pieces.filter(|piece| !piece.gone && piece.devices.contains(device));
-        let only = on_card.next()?;
-        (on_card.next().is_none() && only.devices.count() == 1).then_some(only)
+    /// Whether a card before this one is alike, as it is and once it is empty.
+    fn alike_tried(&self, owners: &Owners, device: usize) -> bool {
+        let emptied = &self.emptied.levels;
+        (0..device).any(|tried| {
+            emptied[tried] == emptied[device] && self.alike_cards(owners, tried, device)
+        })
+    }
+
+    fn owners(&self) -> Owners {
+        let mut owners: Owners = [None; MAX_GPUS_PER_NODE];
+        let mut taken = 0u32;
+        for index in self.board.on_slot(self.slot) {
+            let piece = &self.board.pieces[index as usize];
+            if piece.gone {
+                continue;
+            }
+            for device in piece.devices.iter() {
+                let bit = 1 << device;
+                owners[device] = if taken & bit == 0 { Some(index) } else { None };
+                taken |= bit;
+            }
+        }
+        owners
     }
 
     /// A first answer, so that the search can prune: the cheapest cards by their shares.
     fn dive(&mut self, shares: &super::candidates::CardShares, missing: usize, count: usize) {
         let mut cheap = [(u32::MAX, i64::MAX, usize::MAX); MAX_GPUS_PER_NODE];
         for (device, share) in shares.iter().enumerate() {
-            if let Some((lost, tier1)) = *share {
-                cheap[device] = (tier1, lost, device);
+            if let Some(share) = share {
+                cheap[device] = (share.tier1_parts, share.lost, device);
             }
         }
         cheap.sort_unstable();
@@ -226,8 +273,13 @@ impl Search<'_, '_, '_> {
         if self.board.fits_gpu(self.scene, self.slot, self.request) {
             return self.host();
         }
+        let owners = self.owners();
         for device in 0..MAX_GPUS_PER_NODE {
-            if self.emptied.levels[device] < milli {
+            if self.emptied.levels[device] < milli || self.alike_tried(&owners, device) {
+                continue;
+            }
+            if let Some(only) = owners[device] {
+                self.with(only, |search| search.host());
                 continue;
             }
             let list =
@@ -350,16 +402,11 @@ impl Search<'_, '_, '_> {
         if self.hopeless(victims) {
             return;
         }
-        let base = match self.base {
-            Some(base) => base,
-            None => (self.stranded)(&self.scene.cluster.shape(self.slot)),
-        };
-        self.base = Some(base);
         let shape = self.board.shape(self.scene, self.slot);
         let Some((_, stranded)) = choose_devices(&shape, self.request, self.stranded) else {
             return;
         };
-        let cost = Cost { stranded_milli: stranded - base, ..victims };
+        let cost = Cost { stranded_milli: stranded - self.base, ..victims };
         if self.best.as_ref().is_none_or(|best| cost < best.cost) {
             self.best = Some(Found { cost, requests: self.requests.clone() });
         }
@@ -391,13 +438,19 @@ pub(super) fn choose_devices(
         }
         GpuRequest::Share { milli } => {
             let levels = shape.levels();
-            let mut order: Vec<usize> =
-                (0..levels.len()).filter(|&device| levels[device] >= milli).collect();
-            order.sort_by_key(|&device| (levels[device], device));
-            order.dedup_by_key(|device| levels[*device]);
-            order
-                .into_iter()
-                .map(|device| {
+            let mut order = [(MilliGpu::ZERO, 0); MAX_GPUS_PER_NODE];
+            let mut len = 0;
+            for (device, &level) in levels.iter().enumerate() {
+                let known = order[..len].iter().any(|&(other, _)| other == level);
+                if level >= milli && !known {
+                    order[len] = (level, device);
+                    len += 1;
+                }
+            }
+            order[..len].sort_unstable();
+            order[..len]
+                .iter()
+                .map(|&(_, device)| {
                     let devices = DeviceMask::only(device);
                     (devices, stranded(&shape.after(cpu, milli, devices)))
                 })

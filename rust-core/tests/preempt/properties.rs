@@ -1,13 +1,14 @@
 //! Random small clusters: optimal on one node, near the optimum for groups, minimal, feasible, deterministic.
 
-use mortise_core::PodUid;
 use mortise_core::preempt::{Cost, Outcome, Plan, UnitKind};
+use mortise_core::{Candidates, Cluster, NodeKey, NodeRef, PodUid};
 
 use crate::oracle::Oracle;
-use crate::world::{Size, World, random_world};
+use crate::world::{NOW, Size, World, random_world};
 
 const ONE: Size = Size { nodes: 3, cards: 4, pods_per_node: 5, members: 1, unknown: false };
 const GROUP: Size = Size { nodes: 4, cards: 3, pods_per_node: 3, members: 4, unknown: false };
+const MANY: Size = Size { nodes: 12, cards: 8, pods_per_node: 9, members: 1, unknown: false };
 
 fn evicted(plan: &Plan) -> Vec<PodUid> {
     plan.evictions().map(|victim| victim.uid).collect()
@@ -27,7 +28,8 @@ fn worlds(
 #[test]
 fn single_node_plans_equal_the_optimum() {
     let (mut plans, mut none) = (0, 0);
-    for (seed, world) in worlds(0..6_000, ONE, 9) {
+    let tied = worlds(6_000..10_000, ONE, 9).map(|(seed, world)| (seed, world.tied()));
+    for (seed, world) in worlds(0..6_000, ONE, 9).chain(tied) {
         let best = Oracle::new(&world).best_for_one();
         match (world.plan(), best) {
             (Outcome::Plan(plan), Some((cost, key))) => {
@@ -43,6 +45,47 @@ fn single_node_plans_equal_the_optimum() {
         }
     }
     assert!(plans > 1_000 && none > 300, "{plans} plans, {none} without one: too few of a kind");
+}
+
+/// What one node offers, worked out alone: nothing is left out for what another node costs.
+fn offer(world: &World, cluster: &Cluster, node: NodeRef) -> Option<(Cost, NodeKey, Vec<PodUid>)> {
+    let outcome = world.plan_among(cluster, Candidates::Refs(&[node]), NOW);
+    let plan = outcome.plan()?;
+    Some((plan.cost, cluster.key(node.index as usize), evicted(plan)))
+}
+
+#[test]
+fn leaving_nodes_out_early_changes_no_choice() {
+    let (mut tied, mut compared) = (0, 0);
+    for seed in 60_000..70_000 {
+        let mut world = random_world(seed, MANY);
+        if seed % 2 == 1 {
+            world = world.tied();
+        }
+        let (cluster, nodes) = world.cluster_without(|_| false);
+        let mut offers: Vec<_> =
+            nodes.iter().filter_map(|&node| offer(&world, &cluster, node)).collect();
+        offers.sort();
+        let outcome = world.plan_among(&cluster, Candidates::All, NOW);
+        let Outcome::Plan(plan) = outcome else {
+            assert!(offers.is_empty(), "seed {seed}: no plan, but {offers:?}");
+            continue;
+        };
+        let key = |node: NodeRef| cluster.key(node.index as usize);
+        let (cost, winner, victims) = offers.remove(0);
+        assert_eq!((plan.cost, key(plan.placements[0].node)), (cost, winner), "seed {seed}");
+        assert_eq!(evicted(&plan), victims, "seed {seed}");
+        let runners: Vec<_> =
+            plan.runner_ups.iter().map(|node| (node.cost, key(node.node))).collect();
+        let expected: Vec<_> =
+            offers.iter().take(runners.len()).map(|&(cost, key, _)| (cost, key)).collect();
+        assert_eq!(runners, expected, "seed {seed}");
+        assert_eq!(runners.len(), offers.len().min(world.policy.runner_ups), "seed {seed}");
+        compared += usize::from(cost.units > 0);
+        let equal = |&(other, ..): &(Cost, _, _)| other.of_victims() == cost.of_victims();
+        tied += usize::from(cost.units > 0 && offers.iter().any(equal));
+    }
+    assert!(compared > 1_000 && tied > 100, "{compared} plans, {tied} ties: too few of a kind");
 }
 
 #[test]

@@ -33,9 +33,9 @@ pub(crate) struct World {
     pub(crate) members: Vec<PodRequest>,
 }
 
-/// An invariant measure with many distinct values, in place of the learned one.
+/// A measure with many distinct values, at most what is idle, in place of the learned one.
 pub(crate) fn stranded(shape: &mortise_core::cluster::FreeShape) -> i64 {
-    shape.levels().iter().map(|level| i64::from(level.get() % 700) * 3 / 2).sum()
+    shape.levels().iter().map(|level| i64::from(level.get() % 700)).sum()
 }
 
 impl World {
@@ -104,15 +104,35 @@ impl World {
 
     pub(crate) fn plan_at(&self, now_seconds: i64) -> Outcome {
         let (cluster, _) = self.cluster_without(|_| false);
-        let request = PlanRequest {
-            now_seconds,
-            members: &self.members,
-            nodes: Candidates::All,
-            domains: &[],
-        };
+        self.plan_among(&cluster, Candidates::All, now_seconds)
+    }
+
+    /// A plan on some nodes of the world's cluster.
+    pub(crate) fn plan_among(
+        &self,
+        cluster: &Cluster,
+        nodes: Candidates<'_>,
+        now_seconds: i64,
+    ) -> Outcome {
+        let request = PlanRequest { now_seconds, members: &self.members, nodes, domains: &[] };
         Planner::new()
-            .plan(&cluster, &self.tables(), &self.policy, &request, &mut stranded)
+            .plan(cluster, &self.tables(), &self.policy, &request, &mut stranded)
             .expect("the request is valid")
+    }
+
+    /// The same world in which every pod loses the same per GPU, and all training is batch.
+    pub(crate) fn tied(mut self) -> Self {
+        for pod in self.nodes.iter_mut().flat_map(|node| &mut node.pods) {
+            (pod.start_seconds, pod.checkpoint_seconds) = (NOW - 600, None);
+            if pod.tier == Tier::Training {
+                (pod.tier, pod.priority) = (Tier::Batch, Priority(priority_of(Tier::Batch)));
+            }
+        }
+        for facts in &mut self.facts {
+            (facts.restart_seconds, facts.save_seconds) = (60, None);
+        }
+        self.policy.restart_seconds = 60;
+        self
     }
 
     pub(crate) fn record(&self, uid: PodUid) -> &PodRecord {
