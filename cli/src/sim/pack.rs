@@ -14,7 +14,7 @@ use mortise_sim::ceiling::ceilings;
 use mortise_sim::output::{Results, render_table, write_csv, write_json};
 use mortise_sim::pack::{Mix, Plan, Policy, Setup, Ties, means, sweep};
 use mortise_sim::published::{Comparison, Published};
-use mortise_sim::report::Report;
+use mortise_sim::report::PackReport;
 use mortise_sim::sequence::Arrivals;
 use mortise_sim::trace::{Trace, read_nodes, read_pods};
 
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     if let Some(file) = &args.report {
         let (setup, means, ceilings) = (&setup, &means, &ceilings);
-        let report = Report { setup, means, ceilings, published: published.as_ref() };
+        let report = PackReport { setup, means, ceilings, published: published.as_ref() };
         write_report(&report, file).with_context(|| format!("--report {}", file.display()))?;
     }
     let reproduces = setup.ties == Ties::Rank && setup.mix == Mix::Trace;
@@ -202,7 +202,7 @@ fn progress_bar(runs: usize) -> ProgressBar {
     ProgressBar::new(runs as u64).with_style(style.expect("the template is valid"))
 }
 
-fn write_report(report: &Report<'_>, file: &Path) -> io::Result<()> {
+fn write_report(report: &PackReport<'_>, file: &Path) -> io::Result<()> {
     report.write(&mut BufWriter::new(File::create(file)?))
 }
 

@@ -1,5 +1,6 @@
 //! `mortise sim preempt`: the preemption experiment over policies and seeds.
 
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use mortise_sim::preempt::{
     Guarantee, Policy, Setup, comparisons, means, read_jobs, read_requests, render_table, sweep,
     write_json,
 };
+use mortise_sim::report::PreemptReport;
 
 /// Training jobs of a trace and a daily wave of inference on nodes of 8 GPUs: inference evicts, victims resume from their last checkpoint.
 #[derive(clap::Args)]
@@ -55,6 +57,9 @@ pub(crate) struct Args {
     /// Form of the results on standard output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    /// Also write a report with bars to look at: one HTML file that needs nothing else.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Runs done at the same time [default: one per processor]. Results do not depend on it.
     #[arg(long, value_name = "N")]
     parallel: Option<NonZeroUsize>,
@@ -108,6 +113,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let runs = runs.context("the kernel refused the simulated cluster")?;
     let means = means(&runs);
     let comparisons = comparisons(&runs, Policy::KubeDefault);
+    if let Some(file) = &args.report {
+        let report =
+            PreemptReport { setup: &setup, runs: &runs, means: &means, comparisons: &comparisons };
+        File::create(file)
+            .and_then(|page| report.write(&mut BufWriter::new(page)))
+            .with_context(|| format!("--report {}", file.display()))?;
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     match args.format {
         Format::Table => out.write_all(render_table(&means, &comparisons).as_bytes()),

@@ -1,140 +1,45 @@
-//! Results as one HTML page that needs nothing else: curves against arrived load, bars per trace, a table.
+//! Results as HTML pages that need nothing else. A page is `page.html` with its style, the data, `base.js` and the
+//! body and script of one experiment.
+
+mod pack;
+mod preempt;
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::ceiling::Ceiling;
-use crate::pack::{Mean, MeanSd, Mix, Setup, Ties};
-use crate::published::Published;
-use crate::sequence::Arrivals;
+pub use pack::PackReport;
+pub use preempt::PreemptReport;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+const BASE: &str = include_str!("base.js");
 
-/// What the page shows.
-pub struct Report<'a> {
-    /// The experiment.
-    pub setup: &'a Setup,
-    /// Means by trace, then policy.
-    pub means: &'a [Mean],
-    /// Ceilings of the same traces; may be empty.
-    pub ceilings: &'a [Ceiling],
-    /// Published results to draw beside them.
-    pub published: Option<&'a Published>,
+/// What one kind of page adds to the frame.
+struct View {
+    title: &'static str,
+    body: &'static str,
+    script: &'static str,
 }
 
-#[derive(Serialize)]
-struct Page<'a> {
-    nodes: usize,
-    gpus: u64,
-    arrivals: String,
-    ties: &'static str,
-    mix: &'static str,
-    traces: Vec<TraceData<'a>>,
-}
-
-#[derive(Serialize)]
-struct TraceData<'a> {
-    trace: &'a str,
-    ceiling: Option<f64>,
-    accepted_until: Option<f64>,
-    published_fgd: Option<[f64; 2]>,
-    policies: Vec<PolicyData<'a>>,
-}
-
-#[derive(Serialize)]
-struct PolicyData<'a> {
-    policy: &'a str,
-    seeds: usize,
-    /// By % of arrived load.
-    alloc: Vec<Option<f64>>,
-    frag: Vec<Option<f64>>,
-    alloc_100: Option<[f64; 2]>,
-    alloc_130: Option<[f64; 2]>,
-    frag_ratio_80: Option<f64>,
-    accepted_8gpu: Option<f64>,
-    accepted_constrained: Option<f64>,
-    us_per_pod: f64,
-}
-
-impl Report<'_> {
-    /// Writes the page.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        // Inside a script element, only "</" could end it early.
-        let data = serde_json::to_string(&self.page())?.replace("</", "<\\/");
-        let page = PAGE.replacen("/*STYLE*/", STYLE, 1);
-        let (head, rest) = page.split_once("/*DATA*/").expect("the page has a place for the data");
-        let (between, tail) =
-            rest.split_once("/*SCRIPT*/").expect("the page has a place for the script");
-        for part in [head, &data, between, SCRIPT, tail] {
-            out.write_all(part.as_bytes())?;
-        }
-        out.flush()
+fn write_page(out: &mut dyn Write, view: &View, data: &impl Serialize) -> io::Result<()> {
+    // Inside a script element, only "</" could end it early.
+    let data = serde_json::to_string(data)?.replace("</", "<\\/");
+    let parts = [
+        ("<!--TITLE-->", view.title),
+        ("/*STYLE*/", STYLE),
+        ("<!--BODY-->", view.body),
+        ("/*DATA*/", &data),
+        ("/*BASE*/", BASE),
+        ("/*SCRIPT*/", view.script),
+    ];
+    let mut rest = PAGE;
+    for (place, part) in parts {
+        let (head, tail) = rest.split_once(place).expect("the page has a place for each part");
+        out.write_all(head.as_bytes())?;
+        out.write_all(part.as_bytes())?;
+        rest = tail;
     }
-
-    fn page(&self) -> Page<'_> {
-        Page {
-            nodes: self.setup.nodes.len(),
-            gpus: self.setup.capacity_milli() / 1000,
-            arrivals: match self.setup.arrivals {
-                Arrivals::Published { load } => format!(
-                    "in random order until {:.0} % of the GPU has been asked for",
-                    100.0 * load
-                ),
-                Arrivals::File => "in the order of the file".to_owned(),
-            },
-            ties: match self.setup.ties {
-                Ties::Random => "random for every decision",
-                Ties::Rank => "one random order of nodes per seed, as published",
-            },
-            mix: match self.setup.mix {
-                Mix::Learned => "learned from arrivals",
-                Mix::Trace => "known in advance, as published",
-            },
-            traces: self
-                .means
-                .chunk_by(|a, b| a.trace == b.trace)
-                .map(|means| self.trace(means))
-                .collect(),
-        }
-    }
-
-    fn trace<'a>(&self, means: &'a [Mean]) -> TraceData<'a> {
-        let trace = means[0].trace.as_str();
-        let own = || self.ceilings.iter().filter(|ceiling| ceiling.trace == trace);
-        let fgd = self.published.and_then(|published| published.fgd(trace));
-        TraceData {
-            trace,
-            ceiling: MeanSd::of(own().map(|ceiling| ceiling.alloc)).map(|over| over.mean),
-            accepted_until: MeanSd::of(own().map(|ceiling| ceiling.accepted_until))
-                .map(|over| over.mean),
-            published_fgd: fgd.map(|row| [row.alloc_100.mean, row.alloc_130.mean]),
-            policies: means.iter().map(PolicyData::of).collect(),
-        }
-    }
-}
-
-impl<'a> PolicyData<'a> {
-    fn of(mean: &'a Mean) -> PolicyData<'a> {
-        let short = |value: f64| (value * 1e5).round() / 1e5;
-        let pair = |of: Option<MeanSd>| of.map(|of| [short(of.mean), short(of.sd)]);
-        let columns = || mean.columns.iter();
-        PolicyData {
-            policy: mean.policy.name(),
-            seeds: mean.seeds,
-            alloc: columns().map(|column| column.map(|column| short(column.alloc))).collect(),
-            frag: columns().map(|column| column.map(|column| short(column.frag_amount))).collect(),
-            alloc_100: pair(mean.alloc_100),
-            alloc_130: pair(mean.alloc_130),
-            frag_ratio_80: mean.column(80).map(|column| short(column.frag_ratio)),
-            accepted_8gpu: mean.eight_gpu.percent().map(short),
-            accepted_constrained: mean.constrained.percent().map(short),
-            us_per_pod: short(mean.us_per_pod),
-        }
-    }
+    out.write_all(rest.as_bytes())?;
+    out.flush()
 }

@@ -1,12 +1,6 @@
-"use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
-const PALETTE = ["#1667c7", "#e0690c", "#2e9957", "#8a4fc4", "#c2387d", "#128a94", "#9a7b1e", "#6b7783", "#b3412f"];
 const names = [...new Set(data.traces.flatMap((t) => t.policies.map((p) => p.policy)))];
 const color = Object.fromEntries(names.map((name, i) => [name, PALETTE[i % PALETTE.length]]));
 const shown = new Set(names);
-const byId = (id) => document.getElementById(id);
-const two = (value) => (value === null || value === undefined ? "–" : value.toFixed(2));
-const escape = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 const mean = (values) => (values.length && values.every((v) => v !== null && v !== undefined) ? values.reduce((a, b) => a + b, 0) / values.length : null);
 
 // What all names of traces begin with says nothing.
@@ -16,19 +10,6 @@ const common = data.traces.length < 2 ? 0 : data.traces.map((t) => t.trace).redu
   return a.slice(0, n);
 }).replace(/[^_-]*$/, "").length;
 const shortName = (trace) => trace.slice(common);
-
-function svg(width, height, body, label) {
-  return `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${escape(label)}">${body}</svg>`;
-}
-
-function ticks(low, high, about) {
-  const raw = (high - low) / about;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
-  const all = [];
-  for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + 1e-9; v += step) all.push(+v.toFixed(6));
-  return all;
-}
 
 /* One chart of curves against arrived load. */
 const W = 540, H = 250, L = 40, R = 12, T = 12, B = 34;
@@ -180,13 +161,5 @@ byId("setting").textContent = `${data.nodes.toLocaleString("en")} nodes, ${data.
 if (data.traces.some((t) => t.ceiling !== null)) byId("ceiling-note").textContent = " The black mark is the ceiling: no policy that accepts as long as the best one here could leave less, even knowing the future.";
 byId("tiles").innerHTML = tiles();
 byId("figures").innerHTML = figures();
-byId("legend").innerHTML = names.map((name) => `<button aria-pressed="true" data-policy="${name}"><i style="background:${color[name]}"></i>${name}</button>`).join("");
-byId("legend").addEventListener("click", (event) => {
-  const button = event.target.closest("button");
-  if (!button) return;
-  const name = button.dataset.policy;
-  shown.has(name) ? shown.delete(name) : shown.add(name);
-  button.setAttribute("aria-pressed", shown.has(name));
-  draw();
-});
+legend(names, color, shown, draw);
 draw();
