@@ -6,6 +6,7 @@ use std::fs;
 use mortise_sim::preempt::{
     Guarantee, Policy, Run, Setup, comparisons, means, read_jobs, read_requests, run, sweep,
 };
+use mortise_sim::report::PreemptReport;
 
 /// Two tenants, jobs of 1 to 12 GPUs for a week, on 6 nodes.
 fn jobs_csv() -> String {
@@ -113,4 +114,32 @@ fn faults_in_a_trace_are_named_by_line_and_column() {
     fs::write(&file, "gmt_create\n").expect("written");
     let error = read_requests(&file).expect_err("no rows").to_string();
     assert!(error.contains("holds no requests"), "{error}");
+}
+
+#[test]
+fn the_report_carries_every_run_in_one_page() {
+    let setup = setup();
+    let runs = sweep(&setup, &[Policy::MinLostWork, Policy::KubeDefault], &[1, 2], 2, |_| {})
+        .expect("runs");
+    let (means, comparisons) = (means(&runs), comparisons(&runs, Policy::KubeDefault));
+    let report =
+        PreemptReport { setup: &setup, runs: &runs, means: &means, comparisons: &comparisons };
+    let mut page = Vec::new();
+    report.write(&mut page).expect("a vector takes all");
+    let page = String::from_utf8(page).expect("a page of text");
+    let (_, rest) = page.split_once("type=\"application/json\">").expect("the data");
+    let (data, rest) = rest.split_once("</script>").expect("its end");
+    let data: serde_json::Value = serde_json::from_str(data).expect("JSON");
+    let ours = &data["policies"][0];
+    assert_eq!(ours["policy"], "min-lost-work");
+    let lost = ours["seeds"][1]["lost_gpu_hours"].as_f64().expect("a number");
+    assert!((lost - runs[1].lost_gpu_hours).abs() < 1e-3);
+    let ratio = ours["lost_ratio"][0].as_f64().expect("a ratio to the baseline");
+    assert!((ratio - comparisons[0].lost.mean).abs() < 1e-9);
+    assert!(data["policies"][1]["lost_ratio"].is_null());
+    assert!(rest.contains("function legend(") && rest.contains("GPU-hours lost"));
+    for place in ["TITLE", "STYLE", "BODY", "DATA", "BASE", "SCRIPT"] {
+        let left = [format!("/*{place}*/"), format!("<!--{place}-->")];
+        assert!(!left.iter().any(|left| page.contains(left)), "{place} is still a placeholder");
+    }
 }
