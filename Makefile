@@ -31,7 +31,7 @@ setup: ## install what is missing to build and test (apt-get, rustup, Go)
 
 .PHONY: library
 library: setup ## build the Rust static library
-	cargo build --release --locked
+	cargo build --release --locked --package mortise
 	@scripts/library-hash $(LIBRARY) $(LIB_HASH)
 
 .PHONY: build
@@ -55,7 +55,7 @@ demo-preemption: build ## an inference burst takes GPUs from batch: who is evict
 # --- test ----------------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: lint test-rust test-c test-go ## everything a change is judged by
+test: lint test-rust test-c test-python test-go ## everything a change is judged by
 
 .PHONY: lint
 lint: library ## formatting, clippy, vet; warnings are errors
@@ -74,6 +74,10 @@ test-rust: setup ## unit, property and doc tests of the Rust crates
 .PHONY: test-c
 test-c: library ## a C host of the library under valgrind
 	$(MAKE) -C conformance/c check VALGRIND='$(VALGRIND)'
+
+.PHONY: test-python
+test-python: setup ## the checkpoint package for training jobs
+	cd sdk/python && PYTHONPATH=src python3 -m unittest discover -s tests
 
 .PHONY: test-go
 test-go: library ## Go tests, the packages that hold concurrent state under the race detector too

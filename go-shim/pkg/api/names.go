@@ -47,6 +47,8 @@ const (
 	AnnotationCheckpointSaveSeconds = "mortise.dev/checkpoint-save-seconds"
 	// AnnotationRestartSeconds is the time from the pod's next start until it makes progress again, in whole seconds.
 	AnnotationRestartSeconds = "mortise.dev/restart-seconds"
+	// AnnotationProgress is how far a training pod is, "STEP" or "STEP/STEPS"; people and kubectl-mortise read it.
+	AnnotationProgress = "mortise.dev/progress"
 	// AnnotationPreemptible, with the value "true" on a pod of another scheduler, allows Mortise to evict it.
 	AnnotationPreemptible = "mortise.dev/preemptible"
 	// LabelPodGroup names the gang of a pod (sigs.k8s.io/scheduler-plugins); pods of one namespace and value are one.
