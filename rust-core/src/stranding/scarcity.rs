@@ -78,17 +78,24 @@ impl Places {
         self.cpu[class] = cpu.max(1);
         self.reciprocal[class] = u32::MAX / cpu.max(1);
         self.at_least[class] = if cpu == 0 { u32::MAX } else { 0 };
-        for whole in 0..=MAX_GPUS_PER_NODE {
-            let fit = match gpu {
-                GpuRequest::Whole { count } => whole / usize::from(count),
-                _ => whole * usize::from(CARD_MILLI / gpu.milli().get()),
-            };
-            self.whole_rows[whole * self.width + class] = fit as u16;
-        }
-        if let GpuRequest::Share { milli } = gpu {
-            for level in 0..=CARD_MILLI {
-                let row = usize::from(level) * self.width;
-                self.share_rows[row + class] = level / milli.get();
+        // What fits on `whole` free cards, and what on one card of each level.
+        match gpu {
+            GpuRequest::None => {} // not a class
+            GpuRequest::Whole { count } => {
+                for whole in 0..=MAX_GPUS_PER_NODE {
+                    let fit = whole / usize::from(count);
+                    self.whole_rows[whole * self.width + class] = fit as u16;
+                }
+            }
+            GpuRequest::Share { milli } => {
+                let on_card = usize::from(CARD_MILLI / milli.get());
+                for whole in 0..=MAX_GPUS_PER_NODE {
+                    self.whole_rows[whole * self.width + class] = (whole * on_card) as u16;
+                }
+                for level in 0..=CARD_MILLI {
+                    let row = usize::from(level) * self.width;
+                    self.share_rows[row + class] = level / milli.get();
+                }
             }
         }
     }
