@@ -85,7 +85,8 @@ fn default_strategy(c: &mut Criterion) {
         });
         group.sample_size(10);
         group.bench_function(BenchmarkId::new("cold", nodes), |b| {
-            let (state, learned) = (fixture.kernel.export_state(), fixture.kernel.export_learned());
+            let (state, learned) =
+                (fixture.kernel.export_state().expect("memory"), fixture.kernel.export_learned());
             let config = fixture.kernel.config().clone();
             let cold = || restored(&config, &learned, &state);
             b.iter_batched_ref(

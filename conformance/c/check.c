@@ -167,6 +167,7 @@ int main(void) {
     check_values();
     check_preempt();
     check_faults();
+    check_memory();
     printf("%u passed, %u failed\n", checks_passed, checks_failed);
     return checks_failed == 0 ? 0 : 1;
 }

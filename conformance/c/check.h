@@ -53,5 +53,6 @@ void check_structs(void);
 void check_values(void);
 void check_preempt(void);
 void check_faults(void);
+void check_memory(void);
 
 #endif

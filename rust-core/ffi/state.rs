@@ -52,7 +52,9 @@ pub unsafe extern "C" fn mortise_state_export(
     err: *mut abi::mortise_error,
 ) -> abi::mortise_status {
     // SAFETY: passed on.
-    unsafe { export(handle, out_bytes, capacity, out_length, err, Kernel::export_state) }
+    unsafe {
+        export(handle, out_bytes, capacity, out_length, err, |kernel| Ok(kernel.export_state()?))
+    }
 }
 
 /// See the header.
@@ -86,7 +88,9 @@ pub unsafe extern "C" fn mortise_learned_export(
     err: *mut abi::mortise_error,
 ) -> abi::mortise_status {
     // SAFETY: passed on.
-    unsafe { export(handle, out_bytes, capacity, out_length, err, Kernel::export_learned) }
+    unsafe {
+        export(handle, out_bytes, capacity, out_length, err, |kernel| Ok(kernel.export_learned()))
+    }
 }
 
 /// See the header.
@@ -115,7 +119,7 @@ unsafe fn export(
     capacity: usize,
     out_length: *mut usize,
     err: *mut abi::mortise_error,
-    exported: impl FnOnce(&Kernel) -> Vec<u8>,
+    exported: impl FnOnce(&Kernel) -> Result<Vec<u8>, Fault>,
 ) -> abi::mortise_status {
     let body = |regions: &mut Regions| {
         let cluster = handles::get(handle)?;
@@ -123,7 +127,7 @@ unsafe fn export(
         let out = unsafe { OutArray::packed(regions, "out_bytes", out_bytes, capacity)? };
         // SAFETY: passed on.
         let out_length = unsafe { OutArray::packed(regions, "out_length", out_length, 1)? };
-        let bytes = cluster.read(|kernel| Ok(exported(kernel)))?;
+        let bytes = cluster.read(exported)?;
         if !out.is_query() {
             out.check_room(bytes.len())?;
             for (index, &byte) in bytes.iter().enumerate() {

@@ -166,15 +166,18 @@ impl Kernel {
     }
 
     /// The cluster state in canonical order.
-    #[must_use]
-    pub fn export_state(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn export_state(&self) -> Result<Vec<u8>, Error> {
         self.cluster.canonical_bytes()
     }
 
     /// Replaces the cluster state by exported bytes; the learned mix stays.
     ///
     /// # Errors
-    /// [`Error::InvalidValue`] or [`Error::LimitExceeded`] naming what is wrong and where; nothing is changed then.
+    /// [`Error::InvalidValue`] or [`Error::LimitExceeded`] naming what is wrong and where, [`Error::OutOfMemory`];
+    /// nothing is changed then.
     pub fn import_state(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.cluster.load_canonical(bytes)
     }

@@ -95,11 +95,11 @@ proptest! {
         let (upserts, pods) = lay_out(&nodes);
         let batch = SyncBatch { full: true, upserts: &upserts, pods: &pods, ..Default::default() };
         fresh.sync(&batch, &mut vec![NodeRef::NIL; upserts.len()]).expect("a valid batch");
-        prop_assert_eq!(fresh.export_state(), kernel.export_state());
+        prop_assert_eq!(fresh.export_state().expect("memory"), kernel.export_state().expect("memory"));
         prop_assert_eq!(fresh.digest(), kernel.digest());
 
         let mut loaded = Kernel::new(Config::default()).expect("the default is valid");
-        loaded.import_state(&kernel.export_state()).expect("own bytes");
+        loaded.import_state(&kernel.export_state().expect("memory")).expect("own bytes");
         prop_assert_eq!(loaded.digest(), kernel.digest());
         prop_assert_eq!(loaded.cluster().totals(), kernel.cluster().totals());
     }
@@ -167,8 +167,8 @@ proptest! {
         cut in any::<prop::sample::Index>(),
     ) {
         let (kernel, _) = replay(&steps);
-        let bytes = kernel.export_state();
-        let mut target = new_kernel(Config::default());
+        let bytes = kernel.export_state().expect("memory");
+        let mut target = Kernel::new(Config::default()).expect("the default is valid");
         prop_assert!(target.import_state(&bytes[..cut.index(bytes.len())]).is_err());
         prop_assert!(target.cluster().is_empty());
         let mut damaged = bytes;
@@ -178,8 +178,31 @@ proptest! {
             prop_assert_eq!(target.cluster().violations(), Vec::<String>::new());
         } else {
             prop_assert!(target.cluster().is_empty());
+            prop_assert_eq!(target.cluster().models().len(), 0, "names are part of nothing");
         }
     }
+}
+
+/// The bytes are well formed up to the end, and only then it turns out that they hold a node twice.
+#[test]
+fn state_bytes_that_fail_late_leave_no_model_behind() {
+    let mut kernel = Kernel::new(Config::default()).expect("the default is valid");
+    let model = kernel.intern_model("T4").expect("a name");
+    let nodes = [plain(0x1122_3344_5566_7788), plain(0x2122_3344_5566_7788)].map(|mut node| {
+        node.delta.model = model;
+        node
+    });
+    let (upserts, pods) = lay_out(&nodes);
+    let batch = SyncBatch { full: true, upserts: &upserts, pods: &pods, ..Default::default() };
+    kernel.sync(&batch, &mut [NodeRef::NIL; 2]).expect("a valid batch");
+    let mut bytes = kernel.export_state().expect("memory");
+    let second = 0x2122_3344_5566_7788_u64.to_le_bytes();
+    let at = bytes.windows(8).position(|window| window == second).expect("the key is in them");
+    bytes[at..at + 8].copy_from_slice(&0x1122_3344_5566_7788_u64.to_le_bytes());
+    let mut target = Kernel::new(Config::default()).expect("the default is valid");
+    let error = target.import_state(&bytes).expect_err("a node twice");
+    assert_eq!(error.code(), ErrorCode::DuplicateNode);
+    assert_eq!((target.cluster().len(), target.cluster().models().len()), (0, 0));
 }
 
 fn plain(key: u64) -> Node {

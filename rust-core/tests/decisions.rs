@@ -179,7 +179,7 @@ proptest! {
         for node in run.model.nodes.values().rev() {
             reversed.upsert(&mut kernels[0], std::slice::from_ref(node), None);
         }
-        kernels[1].import_state(&run.kernel.export_state()).expect("own bytes");
+        kernels[1].import_state(&run.kernel.export_state().expect("memory")).expect("own bytes");
         let [a, b] = kernels.each_mut().map(|kernel| {
             let decision = kernel.decide(&pod, Candidates::All, 5, None).expect("a valid request");
             let key = decision.best.map(|(node, devices)| (kernel.cluster().key(node.index as usize), devices));

@@ -40,7 +40,7 @@ proptest! {
         let mut restarted = Kernel::new(config).expect("a valid configuration");
         restarted.import_learned(&kernel.export_learned()).expect("own bytes");
         prop_assert_eq!(restarted.export_learned(), kernel.export_learned());
-        restarted.import_state(&kernel.export_state()).expect("own bytes");
+        restarted.import_state(&kernel.export_state().expect("memory")).expect("own bytes");
         for pod in &arrivals {
             prop_assert_eq!(decide(&mut restarted, pod), decide(&mut kernel, pod));
         }

@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::pod::PodRecord;
 use super::{Cluster, Content};
+use crate::error::Error;
 use crate::units::ModelId;
 
 /// First bytes of the canonical form.
@@ -32,6 +33,13 @@ impl Sink for Vec<u8> {
     }
 }
 
+/// Only counts.
+impl Sink for usize {
+    fn put(&mut self, bytes: &[u8]) {
+        *self += bytes.len();
+    }
+}
+
 impl Sink for Xxh3 {
     fn put(&mut self, bytes: &[u8]) {
         self.update(bytes);
@@ -40,11 +48,18 @@ impl Sink for Xxh3 {
 
 impl Cluster {
     /// The cluster state in canonical order, little-endian.
-    #[must_use]
-    pub fn canonical_bytes(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn canonical_bytes(&self) -> Result<Vec<u8>, Error> {
+        let mut length = 0;
+        self.write_canonical(&mut length);
         let mut bytes = Vec::new();
-        self.write_canonical(&mut bytes);
         bytes
+            .try_reserve_exact(length)
+            .map_err(|_| Error::OutOfMemory { what: "the cluster state", bytes: length })?;
+        self.write_canonical(&mut bytes);
+        Ok(bytes)
     }
 
     /// XXH3 (128 bits) of the canonical form.

@@ -19,7 +19,8 @@ impl Cluster {
     /// any model then: both are no part of the state.
     ///
     /// # Errors
-    /// [`Error::InvalidValue`] or [`Error::LimitExceeded`] naming what is wrong and where; no node is changed then.
+    /// [`Error::InvalidValue`] or [`Error::LimitExceeded`] naming what is wrong and where, [`Error::OutOfMemory`];
+    /// nothing is changed then.
     pub fn load_canonical(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut reader = Reader::new("state bytes", bytes);
         if reader.take::<4>("the magic number")? != MAGIC {
@@ -33,20 +34,35 @@ impl Cluster {
         let count = reader.u32("the number of nodes")? as usize;
         reader.bounded("number of nodes", count, MAX_NODES)?;
         let (mut upserts, mut pods) = (Vec::new(), Vec::new());
+        reserve("nodes", &mut upserts, count)?;
         for _ in 0..count {
             upserts.push(read_node(&mut reader, names.len(), &mut pods)?);
         }
         reader.end()?;
+        // On a copy, so that a mistake further on leaves no name behind.
+        let mut table = self.models().clone();
         let mut models = Vec::new();
         for name in names {
-            models.push(self.models_mut().intern(name)?);
+            models.push(table.intern(name)?);
         }
         for delta in upserts.iter_mut().filter(|delta| delta.model != ModelId::NONE) {
             delta.model = models[usize::from(delta.model.0)];
         }
         let batch = SyncBatch { full: true, upserts: &upserts, pods: &pods, ..Default::default() };
-        self.sync(&batch, &mut vec![NodeRef::NIL; upserts.len()]).map(|_| ())
+        let mut refs = Vec::new();
+        reserve("node references", &mut refs, upserts.len())?;
+        refs.resize(upserts.len(), NodeRef::NIL);
+        let before = std::mem::replace(self.models_mut(), table);
+        let outcome = self.sync(&batch, &mut refs);
+        if outcome.is_err() {
+            *self.models_mut() = before;
+        }
+        outcome.map(|_| ())
     }
+}
+
+fn reserve<T>(what: &'static str, list: &mut Vec<T>, count: usize) -> Result<(), Error> {
+    list.try_reserve(count).map_err(|_| Error::OutOfMemory { what, bytes: count * size_of::<T>() })
 }
 
 /// The node's model is the position of its name in the bytes.
@@ -76,6 +92,7 @@ fn read_node(
     let pod_count = reader.u16("the number of pods")?;
     reader.bounded("number of pods", usize::from(pod_count), MAX_PODS_PER_NODE)?;
     let first_pod = pods.len() as u32;
+    reserve("pods", pods, usize::from(pod_count))?;
     for _ in 0..pod_count {
         pods.push(read_pod(reader)?);
     }

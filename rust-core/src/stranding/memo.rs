@@ -121,8 +121,15 @@ impl Memo {
 
     fn grow(&mut self, mix: u32) {
         let len = self.sets.len() * 2;
-        let old = std::mem::replace(&mut self.sets, vec![[Entry::default(); WAYS]; len]);
-        self.next = vec![0; len];
+        let (mut sets, mut next) = (Vec::new(), Vec::new());
+        if sets.try_reserve_exact(len).and_then(|()| next.try_reserve_exact(len)).is_err() {
+            self.max_sets = self.sets.len(); // what is not remembered is computed again
+            return;
+        }
+        sets.resize(len, [Entry::default(); WAYS]);
+        next.resize(len, 0);
+        let old = std::mem::replace(&mut self.sets, sets);
+        self.next = next;
         self.used = 0;
         for entry in old.iter().flatten().filter(|entry| entry.mix == mix) {
             self.put(*entry);
