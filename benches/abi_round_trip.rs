@@ -81,7 +81,7 @@ impl Pair {
             mix_kinds: ptr::null(),
             mix_kind_count: 0,
             mix_kind_stride: 0,
-            reserved: 0,
+            threads: 0,
         };
         let mut handle = 0;
         // SAFETY: both point at live values.

@@ -89,9 +89,12 @@
  *     reserved fallibly, MORTISE_ERR_OUT_OF_MEMORY; small ones are not),
  *   - the stack overflows (no call recurses or needs more than 256 KiB), or
  *   - a panic occurs while another panic is being unwound.
- *   The library installs no signal handler, starts no thread, reads no file, no
- *   environment (Rust's panic message heeds RUST_BACKTRACE) and no clock except to
- *   bound waiting for a lock, and has no global state but its table of handles.
+ *   The library installs no signal handler, reads no file, no environment (Rust's
+ *   panic message heeds RUST_BACKTRACE) and no clock except to bound waiting for a
+ *   lock, and has no global state but its table of handles. It starts no thread
+ *   unless mortise_config.threads allows it. Then mortise_score() does when it has
+ *   to look at every node anew, 1024 nodes or more a thread; they end before the
+ *   call returns, and the answer is the same with any number of them.
  */
 #ifndef MORTISE_H
 #define MORTISE_H
@@ -110,7 +113,7 @@ extern "C" {
 
 /* Major in the upper, minor in the lower 16 bits. Another major, or a caller's
  * minor above the library's, is refused by the handshake. */
-#define MORTISE_ABI_VERSION 0x00010001u
+#define MORTISE_ABI_VERSION 0x00010002u
 
 /* ----------------------------------------------------------------- statuses */
 
@@ -194,6 +197,7 @@ typedef int32_t mortise_status;
 #define MORTISE_MAX_BUDGET_REFS 8388608
 #define MORTISE_MAX_GROUP_PODS 4096
 #define MORTISE_MAX_DECLARED_SECONDS 2592000
+#define MORTISE_MAX_THREADS 64
 #define MORTISE_MAX_STRUCT_SIZE 4096
 #define MORTISE_MAX_LOCK_WAIT_MILLISECONDS 60000
 #define MORTISE_DEFAULT_LOCK_WAIT_MILLISECONDS 1000
@@ -290,7 +294,8 @@ typedef struct mortise_config {
     const mortise_mix_kind *mix_kinds; /* MORTISE_MIX_FIXED only */
     size_t mix_kind_count;           /* 1..MORTISE_MAX_MIX_KINDS for FIXED, else 0 */
     uint32_t mix_kind_stride;        /* sizeof(mortise_mix_kind) */
-    uint32_t reserved;
+    uint32_t threads;                /* that may share one call, the caller's among them: 0 or
+                                        1 is none but the caller's */
 } mortise_config;
 #define MORTISE_CONFIG_MIN_SIZE 16
 

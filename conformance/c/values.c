@@ -27,8 +27,8 @@ static void configs(void) {
     config.flags = 1u << 31;
     expect_config(config, MORTISE_ERR_NOT_SUPPORTED, "config.flags");
     config = new_config();
-    config.reserved = 1;
-    expect_config(config, MORTISE_ERR_NOT_SUPPORTED, "config.reserved");
+    config.threads = MORTISE_MAX_THREADS + 1;
+    expect_config(config, MORTISE_ERR_LIMIT_EXCEEDED, "config.threads");
     config = new_config();
     config.memo_bytes = UINT64_MAX;
     expect_config(config, MORTISE_ERR_LIMIT_EXCEEDED, "memo_bytes");

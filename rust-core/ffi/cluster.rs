@@ -6,14 +6,13 @@ use std::time::Duration;
 use mortise_core::{Config, Kernel, MixMode, Strategy};
 
 use crate::abi;
-use crate::boundary::{
-    InArray, OutArray, Regions, check_flags, check_reserved, enter, read_struct,
-};
+use crate::boundary::{InArray, OutArray, Regions, check_flags, enter, read_struct};
 use crate::convert::mix_kind;
 use crate::fault::Fault;
 use crate::handles::{self, HostedCluster};
 use crate::pin_to_header;
 use crate::scratch::refill;
+use crate::threads::Threads;
 
 pin_to_header! { mortise_cluster_new mortise_cluster_free mortise_model_intern }
 
@@ -33,9 +32,11 @@ pub unsafe extern "C" fn mortise_cluster_new(
         // SAFETY: the header's promise for `out_handle`.
         let out = unsafe { OutArray::packed(regions, "out_handle", out_handle, 1)? };
         let lock_wait = lock_wait(config.lock_wait_milliseconds)?;
+        let threads = Threads::new(config.threads)?;
         // SAFETY: the header's promise for the pointers inside `config`.
         let kernel = Kernel::new(unsafe { kernel_config(regions, &config)? })?;
-        out.set(0, handles::insert(HostedCluster::new(kernel, lock_wait, config.flags))?);
+        let cluster = HostedCluster::new(kernel, lock_wait, config.flags, threads);
+        out.set(0, handles::insert(cluster)?);
         Ok(())
     };
     // SAFETY: the header's promise for `err`.
@@ -66,7 +67,6 @@ unsafe fn kernel_config(
         | abi::MORTISE_CONFIG_ALLOW_DEBUG_PANIC
         | abi::MORTISE_CONFIG_ALLOW_DEBUG_HOLD;
     check_flags("config.flags", config.flags, KNOWN)?;
-    check_reserved("config.reserved", config.reserved.into())?;
     let default = Config::default();
     let memo_bytes = match config.memo_bytes {
         0 => default.memo_bytes,

@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use crate::abi;
 use crate::fault::Fault;
 use crate::scratch::Scratch;
+use crate::threads::Threads;
 
 /// Calls that convert their input at the same time keep their buffers up to this number.
 const POOLED_SCRATCHES: usize = 4;
@@ -35,16 +36,19 @@ pub(crate) struct HostedCluster {
     lock_wait: Duration,
     /// `MORTISE_CONFIG_*`.
     pub(crate) flags: u32,
+    /// For calls that look at every node anew.
+    pub(crate) threads: Threads,
     scratches: ArrayQueue<Box<Scratch>>,
 }
 
 impl HostedCluster {
-    pub(crate) fn new(kernel: Kernel, lock_wait: Duration, flags: u32) -> Self {
+    pub(crate) fn new(kernel: Kernel, lock_wait: Duration, flags: u32, threads: Threads) -> Self {
         Self {
             kernel: RwLock::new(kernel),
             poisoned: AtomicBool::new(false),
             lock_wait,
             flags,
+            threads,
             scratches: ArrayQueue::new(POOLED_SCRATCHES),
         }
     }

@@ -18,6 +18,7 @@ mod score;
 mod scratch;
 mod state;
 mod sync;
+mod threads;
 mod version;
 
 pub use cluster::*;

@@ -75,7 +75,7 @@ pub unsafe extern "C" fn mortise_score(
             }
             let choice = if all { Candidates::All } else { Candidates::Refs(named) };
             let wanted = wants_scores.then_some(&mut scores[..]);
-            Ok(kernel.decide(&pod, choice, request.tie_salt, wanted)?)
+            Ok(kernel.decide_with(&cluster.threads, &pod, choice, request.tie_salt, wanted)?)
         })?;
         if wants_scores {
             for (index, (node, score)) in named.iter().zip(scores.iter()).enumerate() {

@@ -20,6 +20,7 @@ mod request;
 pub mod score;
 pub mod stranding;
 pub mod units;
+mod workers;
 
 pub use cluster::{Cluster, NodeDelta, PodRecord, SyncBatch, SyncReport};
 pub use error::{Error, ErrorCode};
@@ -34,3 +35,4 @@ pub use units::{
     DeviceMask, Generation, MemoryBytes, MilliCpu, MilliGpu, ModelId, ModelSet, NodeKey, NodeRef,
     PodUid, Priority, Tier,
 };
+pub use workers::{MAX_PARTS, OneThread, Workers};

@@ -7,7 +7,7 @@ use mortise_core::hash::mix64;
 use mortise_core::stranding::MixMode;
 use mortise_core::{
     Candidates, Config, Decision, DeviceMask, GpuRequest, Kernel, Kind, MilliCpu, MilliGpu,
-    ModelSet, NodeRef, NodeScore, PodRequest, Reason, Strategy,
+    ModelSet, NodeRef, NodeScore, PodRequest, Reason, Strategy, Workers,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -41,8 +41,32 @@ fn config() -> impl proptest::strategy::Strategy<Value = Config> {
         })
 }
 
+/// Makes this many parts, for as few nodes as there are, each on a thread of its own, the last one first.
+#[derive(Clone, Copy, Debug)]
+struct Parts(usize);
+
+impl Workers for Parts {
+    fn parts(&self, _nodes: usize) -> usize {
+        self.0
+    }
+
+    fn run(&self, jobs: &mut [&mut (dyn FnMut() + Send)]) {
+        assert!((2..=self.0).contains(&jobs.len()), "{} jobs for {self:?}", jobs.len());
+        std::thread::scope(|scope| {
+            for job in jobs.iter_mut().rev() {
+                scope.spawn(job);
+            }
+        });
+    }
+}
+
+fn parts() -> impl proptest::strategy::Strategy<Value = Parts> {
+    prop::sample::select(vec![0, 1, 2, 3, 7, 100]).prop_map(Parts)
+}
+
 /// A kernel under test with the caller's model of it.
 struct Run {
+    workers: Parts,
     kernel: Kernel,
     model: Model,
     config: Config,
@@ -50,9 +74,9 @@ struct Run {
 }
 
 impl Run {
-    fn new(config: &Config) -> Self {
+    fn new(config: &Config, workers: Parts) -> Self {
         let (kernel, config) = (new_kernel(config.clone()), config.clone());
-        Self { kernel, model: Model::default(), config, decisions: 0 }
+        Self { workers, kernel, model: Model::default(), config, decisions: 0 }
     }
 
     fn take(&mut self, step: &Step) -> Option<(Decision, Vec<NodeScore>)> {
@@ -85,8 +109,10 @@ impl Run {
         let candidates = if listed.is_some() { Candidates::Refs(&nodes) } else { Candidates::All };
         let unwritten = NodeScore { score: 7, devices: DeviceMask(7), reason: 7 };
         let mut scores = vec![unwritten; nodes.len()];
-        let decision =
-            self.kernel.decide(pod, candidates, salt, Some(&mut scores)).expect("a valid request");
+        let decision = self
+            .kernel
+            .decide_with(&self.workers, pod, candidates, salt, Some(&mut scores))
+            .expect("a valid request");
         self.decisions += 1;
         self.check(pod, &nodes, salt, &decision, &scores);
         if let Some((node, devices)) = decision.best {
@@ -144,8 +170,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn cached_decisions_are_the_naive_ones(config in config(), steps in vec(step(), 1..50)) {
-        let mut run = Run::new(&config);
+    fn cached_decisions_are_the_naive_ones(
+        config in config(),
+        parts in parts(),
+        steps in vec(step(), 1..50),
+    ) {
+        let mut run = Run::new(&config, parts);
         for step in &steps {
             run.take(step);
         }
@@ -154,13 +184,19 @@ proptest! {
     }
 
     #[test]
-    fn same_history_and_seed_give_the_same_answers(config in config(), steps in vec(step(), 1..40)) {
-        // The second kernel has another memory bound: caches must not matter either.
-        let (mut one, mut two) = (Run::new(&config), Run::new(&Config { memo_bytes: 1 << 20, ..config }));
+    fn same_history_and_seed_give_the_same_answers(
+        config in config(),
+        parts in parts(),
+        steps in vec(step(), 1..40),
+    ) {
+        // The second kernel has another memory bound and works in parts: neither must matter.
+        let other = Config { memo_bytes: 1 << 20, ..config.clone() };
+        let (mut one, mut two) = (Run::new(&config, Parts(1)), Run::new(&other, parts));
         for step in &steps {
             prop_assert_eq!(one.take(step), two.take(step));
         }
         prop_assert_eq!(one.kernel.digest(), two.kernel.digest());
+        prop_assert_eq!(one.kernel.export_learned(), two.kernel.export_learned());
     }
 
     #[test]
@@ -169,7 +205,7 @@ proptest! {
         steps in vec(step(), 1..30),
         pod in common::pod_request(),
     ) {
-        let mut run = Run::new(&Config { mix: MixMode::Learned, ..config.clone() });
+        let mut run = Run::new(&Config { mix: MixMode::Learned, ..config.clone() }, Parts(1));
         for step in &steps {
             run.take(step);
         }
@@ -191,7 +227,7 @@ proptest! {
 
 #[test]
 fn wrong_candidates_and_lengths_are_named_and_change_nothing() {
-    let mut run = Run::new(&Config::default());
+    let mut run = Run::new(&Config::default(), Parts(1));
     let unknown = NodeRef { index: 9, generation: 1 };
     let pod = PodRequest {
         uid: mortise_core::PodUid(1),

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"strings"
 
@@ -57,8 +58,15 @@ const (
 // plugin that refuses them) would too often touch all of them.
 const MinCandidateNodes = 16
 
+// Bounds and default of GPUStrandingArgs.KernelThreads. Beyond four, starting them and reading the same memory eats up
+// what they bring.
+const (
+	MaxKernelThreads        = 64
+	MaxDefaultKernelThreads = 4
+)
+
 // GPUStrandingArgs are the arguments of the plugin GPUStranding. All profiles of one scheduler share one kernel, so
-// strategy, seed, scoreCPUOnlyPods and memoMiB must be the same in all of them; scoring may differ.
+// strategy, seed, scoreCPUOnlyPods, memoMiB and kernelThreads must be the same in all of them; scoring may differ.
 //
 // How much the plugin's opinion weighs against soft preferences (PreferNoSchedule taints, preferred affinity, spreading)
 // is not set here but by the plugin's weight in the profile, as for every score plugin. The plugin gives 100 to the
@@ -78,6 +86,10 @@ type GPUStrandingArgs struct {
 	ScoreCPUOnlyPods *bool `json:"scoreCPUOnlyPods,omitempty"`
 	// MemoMiB bounds the memory of the kernel's memo tables, in MiB: 1 to 4096, by default 64.
 	MemoMiB *int32 `json:"memoMiB,omitempty"`
+	// KernelThreads is how many threads may share the kernel's work on a pod when every node has to be looked at anew:
+	// 1 to 64, by default as many as the process may use (GOMAXPROCS), but at most 4. They are started when they are
+	// needed, in clusters of 2,048 nodes and more, and end with the call. Decisions do not depend on it.
+	KernelThreads *int32 `json:"kernelThreads,omitempty"`
 	// CandidateNodes: in clusters with more nodes, only that many of the best nodes by the kernel are filtered and scored
 	// for pods that ask nothing of a node but room, card models and tolerated taints. 0, the default, is all nodes. Soft
 	// preferences then choose among these only, so leave it 0 if the plugin's weight lets them decide. It needs the plugin
@@ -92,7 +104,7 @@ func (a *GPUStrandingArgs) DeepCopyObject() runtime.Object {
 	}
 	out := *a
 	out.Seed, out.ScoreCPUOnlyPods, out.MemoMiB = clone(a.Seed), clone(a.ScoreCPUOnlyPods), clone(a.MemoMiB)
-	out.CandidateNodes = clone(a.CandidateNodes)
+	out.KernelThreads, out.CandidateNodes = clone(a.KernelThreads), clone(a.CandidateNodes)
 	return &out
 }
 
@@ -166,6 +178,10 @@ func (a *GPUStrandingArgs) setDefaults() {
 		mib := int32(DefaultMemoMiB)
 		a.MemoMiB = &mib
 	}
+	if a.KernelThreads == nil {
+		threads := int32(min(goruntime.GOMAXPROCS(0), MaxDefaultKernelThreads))
+		a.KernelThreads = &threads
+	}
 	if a.CandidateNodes == nil {
 		a.CandidateNodes = new(int32)
 	}
@@ -185,6 +201,10 @@ func (a *GPUStrandingArgs) validate(path *field.Path) field.ErrorList {
 	if *a.MemoMiB < MinMemoMiB || *a.MemoMiB > MaxMemoMiB {
 		errs = append(errs, field.Invalid(path.Child("memoMiB"), *a.MemoMiB,
 			fmt.Sprintf("must be from %d to %d", MinMemoMiB, MaxMemoMiB)))
+	}
+	if *a.KernelThreads < 1 || *a.KernelThreads > MaxKernelThreads {
+		errs = append(errs, field.Invalid(path.Child("kernelThreads"), *a.KernelThreads,
+			fmt.Sprintf("must be from 1 to %d", MaxKernelThreads)))
 	}
 	if *a.CandidateNodes != 0 && *a.CandidateNodes < MinCandidateNodes {
 		errs = append(errs, field.Invalid(path.Child("candidateNodes"), *a.CandidateNodes,
@@ -206,5 +226,6 @@ func (a *GPUStrandingArgs) SharedDifferences(b *GPUStrandingArgs) string {
 	add("seed", *a.Seed, *b.Seed)
 	add("scoreCPUOnlyPods", *a.ScoreCPUOnlyPods, *b.ScoreCPUOnlyPods)
 	add("memoMiB", *a.MemoMiB, *b.MemoMiB)
+	add("kernelThreads", *a.KernelThreads, *b.KernelThreads)
 	return strings.Join(out, ", ")
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -27,6 +28,7 @@ func TestDecodeDefaults(t *testing.T) {
 			require.Equal(t, ScoringEnabled, args.Scoring)
 			require.True(t, *args.ScoreCPUOnlyPods)
 			require.EqualValues(t, 64, *args.MemoMiB)
+			require.EqualValues(t, min(goruntime.GOMAXPROCS(0), 4), *args.KernelThreads)
 			require.Equal(t, "mortise.dev/v1alpha1", args.APIVersion)
 		})
 	}
@@ -34,13 +36,14 @@ func TestDecodeDefaults(t *testing.T) {
 
 func TestDecodeKeepsWhatIsSet(t *testing.T) {
 	args, err := DecodeGPUStrandingArgs(unknown(
-		`{"strategy":"fgd","seed":7,"scoring":"Disabled","scoreCPUOnlyPods":false,"memoMiB":16}`))
+		`{"strategy":"fgd","seed":7,"scoring":"Disabled","scoreCPUOnlyPods":false,"memoMiB":16,"kernelThreads":3}`))
 	require.NoError(t, err)
 	require.Equal(t, "fgd", args.Strategy)
 	require.EqualValues(t, 7, *args.Seed)
 	require.Equal(t, ScoringDisabled, args.Scoring)
 	require.False(t, *args.ScoreCPUOnlyPods)
 	require.EqualValues(t, 16, *args.MemoMiB)
+	require.EqualValues(t, 3, *args.KernelThreads)
 }
 
 // Every refusal names the field, and where it can, what would be right.
@@ -57,6 +60,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"fractional seed":  {`{"seed":1.5}`, []string{"seed"}},
 		"unknown scoring":  {`{"scoring":"off"}`, []string{"args.scoring", "off", "Disabled"}},
 		"memo too small":   {`{"memoMiB":0}`, []string{"args.memoMiB", "from 1 to 4096"}},
+		"no thread":        {`{"kernelThreads":0}`, []string{"args.kernelThreads", "from 1 to 64"}},
 		"memo too large":   {`{"memoMiB":5000}`, []string{"args.memoMiB", "5000"}},
 		"wrong type":       {`{"scoreCPUOnlyPods":"yes"}`, []string{"scoreCPUOnlyPods"}},
 		"wrong version":    {`{"apiVersion":"mortise.dev/v9","kind":"GPUStrandingArgs"}`, []string{"mortise.dev/v9", "mortise.dev/v1alpha1"}},

@@ -17,6 +17,7 @@ type Config struct {
 	MemoBytes   uint64        // 0: the library's default
 	SkipCPUOnly bool          // do not rank nodes for pods without GPUs
 	LockWait    time.Duration // 0: the library's default
+	Threads     int           // that may share one call; 0 or 1: the caller's alone
 	Observer    Observer      // may be nil
 
 	AllowDebugPanic bool // fault tests
@@ -70,6 +71,7 @@ func (c *Cluster) open(config Config) error {
 	in.seed = C.uint64_t(config.Seed)
 	in.memo_bytes = C.uint64_t(config.MemoBytes)
 	in.lock_wait_milliseconds = C.uint32_t(config.LockWait.Milliseconds())
+	in.threads = C.uint32_t(config.Threads)
 	if config.Strategy != "" {
 		in.strategy, in.strategy_length = strategy, C.size_t(len(config.Strategy))
 	}

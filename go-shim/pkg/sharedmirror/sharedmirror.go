@@ -126,6 +126,7 @@ func kernelConfig(args *api.GPUStrandingArgs) native.Config {
 		Strategy:    args.Strategy,
 		Seed:        uint64(*args.Seed),
 		MemoBytes:   uint64(*args.MemoMiB) << 20,
+		Threads:     int(*args.KernelThreads),
 		SkipCPUOnly: !*args.ScoreCPUOnlyPods,
 		Observer:    metrics.ObserveCall,
 	}

@@ -98,6 +98,37 @@ fn every_status_and_reason_has_a_name() {
     assert_eq!(text(mortise::mortise_version()).as_deref(), Some(env!("CARGO_PKG_VERSION")));
 }
 
+/// Nodes enough for two threads, and kinds enough for the mix to be relearned several times.
+#[test]
+fn threads_change_no_answer() {
+    let mut nodes: Vec<_> = (1..=2_100).map(|key| node(key, (key % 9) as u16)).collect();
+    for (index, node) in (0i64..).zip(&mut nodes) {
+        node.cpu_free_milli = 20_000 + 37 * (index % 500);
+    }
+    let answers = |threads: u32| {
+        let cluster = Cluster::of(&abi::mortise_config { threads, ..config() });
+        let mut refs = vec![0; nodes.len()];
+        assert_eq!(cluster.sync(&sync_request(&nodes, &[]), &mut refs).0, OK);
+        let mut scores = vec![NO_SCORE; refs.len()];
+        let mut answers = Vec::new();
+        for uid in 1..=40u16 {
+            let milli = [0, 50 * (uid % 7 + 1), 1_000][usize::from(uid % 3)];
+            let pod = pod(uid.into(), uid % 3, milli);
+            let mut arrival = sync_request(&[], &[]);
+            arrival.arrival = &pod;
+            assert_eq!(cluster.sync(&arrival, &mut []).0, OK);
+            let (status, decision) = cluster.score(&score_request(&pod, &refs), &mut scores);
+            assert_eq!(status, OK);
+            answers.push((decision.node_ref, decision.devices, decision.score));
+            answers.extend(scores.iter().map(|s| (s.node_ref, s.devices, s.score)));
+        }
+        answers
+    };
+    let alone = answers(0);
+    assert!(alone.iter().any(|answer| answer.2 != alone[0].2), "nodes are told apart");
+    assert!(alone == answers(2), "two threads give another answer");
+}
+
 #[test]
 fn a_long_message_is_cut_between_characters() {
     let name = "\u{20ac}".repeat(21); // 63 bytes, unknown as a strategy

@@ -7,6 +7,7 @@ use crate::filter::{self, Reason, memory_fits};
 use crate::hash::mix64;
 use crate::request::PodRequest;
 use crate::score::{Placed, Selection, Strategy, UNFIT, any_devices};
+use crate::workers::{OneThread, Workers};
 
 /// Working memory of a decision, kept between decisions.
 #[derive(Debug, Default)]
@@ -38,6 +39,22 @@ impl Kernel {
         tie_salt: u64,
         scores: Option<&mut [NodeScore]>,
     ) -> Result<Decision, Error> {
+        self.decide_with(&OneThread, pod, candidates, tie_salt, scores)
+    }
+
+    /// As [`Kernel::decide`], with the same answer, on the threads that `workers` has: they share the work of decisions
+    /// that look at every node anew, the first of a kind and the first after the mix was relearned.
+    ///
+    /// # Errors
+    /// As [`Kernel::decide`].
+    pub fn decide_with(
+        &mut self,
+        workers: &dyn Workers,
+        pod: &PodRequest,
+        candidates: Candidates<'_>,
+        tie_salt: u64,
+        scores: Option<&mut [NodeScore]>,
+    ) -> Result<Decision, Error> {
         pod.validate()?;
         self.resolve_candidates(candidates, scores.as_deref())?;
         self.decisions += 1;
@@ -48,7 +65,7 @@ impl Kernel {
         self.scorer.refresh(&self.cluster);
         self.memory_floor.refresh(&self.cluster);
         self.find_yielding(pod);
-        self.scratch.column = self.columns.prepare(&self.cluster, &mut self.scorer, pod);
+        self.scratch.column = self.columns.prepare(&self.cluster, &mut self.scorer, pod, workers);
         let mut selection = Selection::new(self.config.seed, salt);
         match candidates {
             Candidates::All => self.scan_all(pod, &mut selection),

@@ -6,9 +6,12 @@ use crate::cluster::Cluster;
 use crate::request::PodRequest;
 use crate::stranding::Quotes;
 use crate::units::DeviceMask;
+use crate::workers::Workers;
 
 /// Slots per block.
 pub(crate) const BLOCK: usize = 64;
+/// If more than one in so many nodes changed, all are looked through.
+const FEW: u64 = 4;
 /// Cost where the pod does not fit.
 pub(crate) const UNFIT: i64 = i64::MAX;
 
@@ -60,50 +63,63 @@ impl Column {
         self.epoch = None;
     }
 
-    /// Scores what changed; returns how many nodes were scored.
+    /// Scores what changed; returns how many nodes were scored. `workers` share the work where that is many.
     pub(crate) fn refresh(
         &mut self,
         cluster: &Cluster,
         scorer: &mut Scorer,
         request: &PodRequest,
+        workers: &dyn Workers,
     ) -> u64 {
-        let (slots, epoch) = (cluster.slots(), scorer.epoch());
+        let epoch = scorer.epoch();
         let before = self.epoch.replace(epoch);
         if before == Some(epoch) && self.seen == cluster.last_change() {
             return 0;
         }
-        self.resize(slots, scorer, request);
+        self.resize(cluster.slots(), scorer, request);
         let same_mix = before.is_some_and(|before| before.mix == epoch.mix);
         let behind = cluster.last_change() - self.seen;
-        let mut scored = 0;
-        match cluster.changed_since(self.seen) {
-            Some(changed) if same_mix && behind <= slots as u64 => {
-                for slot in changed {
-                    self.score(cluster, scorer, request, slot as usize);
-                    scored += 1;
-                }
-            }
-            _ => {
-                for slot in 0..slots {
-                    if !same_mix || cluster.version(slot) > self.seen {
-                        self.score(cluster, scorer, request, slot);
-                        scored += 1;
-                    }
-                }
-            }
-        }
+        let few = same_mix && behind <= cluster.slots() as u64 / FEW;
+        let scored = match cluster.changed_since(self.seen).filter(|_| few) {
+            Some(changed) => changed
+                .map(|slot| self.score(cluster, scorer, request, slot as usize))
+                .fold(0, |scored, ()| scored + 1),
+            None => self.score_many(cluster, scorer, request, same_mix, workers),
+        };
         if let Some(quotes) = &mut self.quotes
-            && same_mix
-            && before != Some(epoch)
+            && (!few || before != Some(epoch))
         {
             let stranding = scorer.stranding_mut();
             quotes.reprice(stranding, cluster, &mut self.cost, &mut self.devices);
             (0..self.least.len()).for_each(|block| self.sum_up(block));
-        } else {
-            self.sum_up_dirty();
         }
+        self.sum_up_dirty();
         self.seen = cluster.last_change();
         scored
+    }
+
+    /// Scores all nodes, or with `same_mix` those that changed. Quotes have no prices yet then.
+    fn score_many(
+        &mut self,
+        cluster: &Cluster,
+        scorer: &mut Scorer,
+        request: &PodRequest,
+        same_mix: bool,
+        workers: &dyn Workers,
+    ) -> u64 {
+        let seen = self.seen;
+        let stale = |&slot: &usize| !same_mix || cluster.version(slot) > seen;
+        if let Some(quotes) = &mut self.quotes {
+            scorer.quote_all(cluster, request, quotes, workers, &stale);
+            for slot in (0..cluster.slots()).filter(stale) {
+                (self.cost[slot], self.devices[slot]) = (UNFIT, DeviceMask::EMPTY);
+            }
+        } else {
+            (0..cluster.slots())
+                .filter(stale)
+                .for_each(|slot| self.score(cluster, scorer, request, slot));
+        }
+        (0..cluster.slots()).filter(stale).count() as u64
     }
 
     fn resize(&mut self, slots: usize, scorer: &Scorer, request: &PodRequest) {

@@ -12,6 +12,7 @@ use crate::cluster::Cluster;
 use crate::hash::MixBuild;
 use crate::request::{Kind, PodRequest};
 use crate::units::MemoryBytes;
+use crate::workers::Workers;
 
 /// What a column is of: all of a request that its costs depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -64,6 +65,7 @@ impl Columns {
         cluster: &Cluster,
         scorer: &mut Scorer,
         request: &PodRequest,
+        workers: &dyn Workers,
     ) -> usize {
         self.clock += 1;
         self.column_bytes = Column::bytes(cluster.slots(), scorer.column_slot_bytes());
@@ -80,7 +82,7 @@ impl Columns {
         };
         let column = &mut self.columns[position];
         column.used = self.clock;
-        self.stats.nodes_scored += column.refresh(cluster, scorer, request);
+        self.stats.nodes_scored += column.refresh(cluster, scorer, request, workers);
         position
     }
 

@@ -7,8 +7,15 @@ use crate::cluster::{Cluster, NodeView};
 use crate::filter::cpu_fits;
 use crate::request::{GpuRequest, PodRequest};
 use crate::stranding::fgd::TypicalPods;
-use crate::stranding::{MixMode, Quotes, Stranding};
+use crate::stranding::{Look, MixMode, Quotes, Stranding};
 use crate::units::{DeviceMask, MemoryBytes};
+use crate::workers::Workers;
+
+/// Whether a slot holds a node that takes pods of this sort.
+fn offers(cluster: &Cluster, slot: usize, request: &PodRequest) -> bool {
+    let share = matches!(request.gpu, GpuRequest::Share { .. });
+    cluster.is_live(slot) && (!share || cluster.shares_offered(slot))
+}
 
 /// Bytes per slot of [`Quotes`].
 const QUOTE_BYTES: usize = 33;
@@ -135,12 +142,28 @@ impl Scorer {
         request: &PodRequest,
         quotes: &mut Quotes,
     ) -> Option<Placed> {
-        let share = matches!(request.gpu, GpuRequest::Share { .. });
-        if !cluster.is_live(slot) || (share && !cluster.shares_offered(slot)) {
+        if !offers(cluster, slot, request) {
             quotes.clear(slot);
             return None;
         }
         quotes.set(slot, &mut self.stranding, &cluster.shape(slot))
+    }
+
+    /// As [`Scorer::quote`] for every slot that is `stale`. Their costs are open until the quotes are priced again.
+    pub(crate) fn quote_all(
+        &mut self,
+        cluster: &Cluster,
+        request: &PodRequest,
+        quotes: &mut Quotes,
+        workers: &dyn Workers,
+        stale: &(dyn Fn(&usize) -> bool + Sync),
+    ) {
+        let look = |slot: usize| match stale(&slot) {
+            false => Look::Keep,
+            true if !offers(cluster, slot, request) => Look::Unfit,
+            true => Look::At(cluster.shape(slot)),
+        };
+        quotes.fill(&mut self.stranding, workers, &look);
     }
 
     /// As [`Scorer::place`], on a view.

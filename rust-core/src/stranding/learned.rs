@@ -31,7 +31,7 @@ impl Stranding {
         out.extend(VERSION.to_le_bytes());
         out.extend(self.arrivals.counted.to_le_bytes());
         out.extend(self.priced_at.unwrap_or(NEVER).to_le_bytes());
-        out.extend(self.take_permille.to_le_bytes());
+        out.extend(self.measure.take_permille.to_le_bytes());
         let mut counted: Vec<(Kind, u64)> =
             self.arrivals.weights.iter().map(|(&kind, &weight)| (kind, weight)).collect();
         counted.sort_unstable();
@@ -44,8 +44,8 @@ impl Stranding {
         for uid in self.arrivals.uids.iter() {
             out.extend(uid.0.to_le_bytes());
         }
-        out.extend((self.mix.kinds().len() as u32).to_le_bytes());
-        for (known, price) in self.mix.kinds().iter().zip(&self.prices.of_kind) {
+        out.extend((self.measure.mix.kinds().len() as u32).to_le_bytes());
+        for (known, price) in self.measure.mix.kinds().iter().zip(&self.measure.prices.of_kind) {
             put_kind(&mut out, &known.kind);
             out.extend(known.weight.to_le_bytes());
             out.extend(price.to_le_bytes());
@@ -66,15 +66,15 @@ impl Stranding {
         remap: &dyn Fn(ModelSet) -> ModelSet,
     ) -> Result<(), Error> {
         let state = State::parse(bytes, remap)?;
-        let same_mix = !self.fixed || self.mix == state.mix;
+        let same_mix = !self.fixed || self.measure.mix == state.mix;
         self.arrivals = state.arrivals;
         if !self.fixed {
-            self.take_permille = state.take_permille;
+            self.measure.take_permille = state.take_permille;
             self.adopt(state.mix);
         }
         self.priced_at = None;
         if same_mix {
-            self.set_prices(Prices::known(state.prices));
+            self.measure.set_prices(Prices::known(state.prices));
             self.priced_at = state.priced_at;
         }
         Ok(())

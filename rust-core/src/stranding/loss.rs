@@ -50,6 +50,10 @@ impl Losses {
         // The vectors may have grown to twice what they hold, and there are two slots per row at least.
         let row_bytes = self.width * size_of::<u16>() + 1 + size_of::<(u64, u32)>();
         self.max_rows = self.max_bytes / (2 * row_bytes + 4 * size_of::<u32>());
+        self.clear();
+    }
+
+    fn clear(&mut self) {
         self.falls.clear();
         self.class.clear();
         self.price.clear();
@@ -64,15 +68,22 @@ impl Losses {
             + self.slots.capacity() * size_of::<u32>()
     }
 
+    /// Number of rows.
+    pub(super) fn len(&self) -> u32 {
+        self.class.len() as u32
+    }
+
+    /// Number of the row of falls from `before` to `after`, if it is known.
+    pub(super) fn find(&self, class: u8, before: &[u16], after: &[u16]) -> Option<RowId> {
+        let row = self.slots[self.slot_of(class, before, after)];
+        (row != VACANT).then_some(RowId(row))
+    }
+
     /// Number of the row of falls from `before` to `after`; `None` if the table is full.
     pub(super) fn row(&mut self, class: u8, before: &[u16], after: &[u16]) -> Option<RowId> {
-        let mut slot = hash(class, before, after) as usize & (self.slots.len() - 1);
-        while self.slots[slot] != VACANT {
-            let row = self.slots[slot];
-            if self.is_row(row as usize, class, before, after) {
-                return Some(RowId(row));
-            }
-            slot = (slot + 1) & (self.slots.len() - 1);
+        let slot = self.slot_of(class, before, after);
+        if self.slots[slot] != VACANT {
+            return Some(RowId(self.slots[slot]));
         }
         if self.class.len() >= self.max_rows {
             return None;
@@ -86,6 +97,26 @@ impl Losses {
             self.grow();
         }
         Some(RowId(row))
+    }
+
+    /// The slot of a row, or the vacant one where it belongs.
+    fn slot_of(&self, class: u8, before: &[u16], after: &[u16]) -> usize {
+        let mut slot = hash(class, before, after) as usize & (self.slots.len() - 1);
+        while self.slots[slot] != VACANT
+            && !self.is_row(self.slots[slot] as usize, class, before, after)
+        {
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+        slot
+    }
+
+    /// Moves all rows over from `other`, which is empty then, and returns their new numbers in order.
+    pub(super) fn absorb(&mut self, other: &mut Self) -> Vec<Option<RowId>> {
+        let zero = vec![0; self.width];
+        let rows = other.falls.chunks_exact(self.width.max(1)).zip(&other.class);
+        let numbers = rows.map(|(falls, &class)| self.row(class, falls, &zero)).collect();
+        other.clear();
+        numbers
     }
 
     fn is_row(&self, row: usize, class: u8, before: &[u16], after: &[u16]) -> bool {

@@ -18,7 +18,7 @@ const PLENTY: u32 = u32::MAX;
 /// the narrowest.
 const BAND_DIGITS: [u32; 3] = [3, 6, 9];
 
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Entry {
     levels: [u16; MAX_GPUS_PER_NODE],
     band: u32,
@@ -64,21 +64,15 @@ impl Memo {
 
     /// W' of `shape` under the mix with stamp `mix`, if it is known.
     #[inline]
-    pub(super) fn get(&mut self, shape: &Shape, mix: u32) -> Option<u32> {
+    pub(super) fn find(&self, shape: &Shape, mix: u32) -> Option<u32> {
         let devices = hash_devices(&shape.levels, shape.class);
-        let mut found = self.find(shape, mix, devices, PLENTY);
-        for digits in BAND_DIGITS {
-            found = found.or_else(|| self.find(shape, mix, devices, band(shape.cpu, digits)));
-        }
-        match found {
-            Some(_) => self.hits += 1,
-            None => self.misses += 1,
-        }
-        found
+        let in_band = |band| self.find_in(shape, mix, devices, band);
+        let narrow = || BAND_DIGITS.into_iter().find_map(|digits| in_band(band(shape.cpu, digits)));
+        in_band(PLENTY).or_else(narrow)
     }
 
     #[inline]
-    fn find(&self, shape: &Shape, mix: u32, devices: u64, band: u32) -> Option<u32> {
+    fn find_in(&self, shape: &Shape, mix: u32, devices: u64, band: u32) -> Option<u32> {
         let fits = |entry: &&Entry| {
             entry.band == band
                 && entry.mix == mix
@@ -90,11 +84,9 @@ impl Memo {
         self.sets[self.set_of(devices, band)].iter().find(fits).map(|entry| entry.waste)
     }
 
-    /// Remembers a value that [`Memo::get`] did not find. Stamps of mixes start at 1 and only rise.
+    /// Remembers a value that [`Memo::find`] did not find. Stamps of mixes start at 1 and only rise.
     pub(super) fn insert(&mut self, shape: &Shape, mix: u32, waste: &Waste) {
-        if self.used > self.sets.len() * WAYS / 2 && self.sets.len() < self.max_sets {
-            self.grow(mix);
-        }
+        self.make_room(mix);
         let (&least_cpu, &most_cpu) = (waste.cpu.start(), waste.cpu.end());
         let width = (most_cpu - least_cpu).cast_unsigned();
         let narrow = |digits: &u32| shape.cpu.cast_unsigned() >> digits <= width;
@@ -111,8 +103,29 @@ impl Memo {
         });
     }
 
+    /// Moves the entries of `mix` over from `other`, which is empty then, and its counters.
+    pub(super) fn absorb(&mut self, other: &mut Self, mix: u32) {
+        for entry in other.sets.iter_mut().flatten() {
+            let entry = std::mem::take(entry);
+            let known = |set: &[Entry; WAYS]| set.contains(&entry);
+            if entry.mix == mix && !known(&self.sets[self.set_of_entry(&entry)]) {
+                self.make_room(mix);
+                self.put(entry);
+            }
+        }
+        other.used = 0;
+        self.hits += std::mem::take(&mut other.hits);
+        self.misses += std::mem::take(&mut other.misses);
+    }
+
+    fn make_room(&mut self, mix: u32) {
+        if self.used > self.sets.len() * WAYS / 2 && self.sets.len() < self.max_sets {
+            self.grow(mix);
+        }
+    }
+
     fn put(&mut self, entry: Entry) {
-        let set = self.set_of(hash_devices(&entry.levels, entry.class), entry.band);
+        let set = self.set_of_entry(&entry);
         let way = usize::from(self.next[set]);
         self.next[set] = (self.next[set] + 1) % WAYS as u8;
         self.used += usize::from(self.sets[set][way].mix == 0);
@@ -134,6 +147,10 @@ impl Memo {
         for entry in old.iter().flatten().filter(|entry| entry.mix == mix) {
             self.put(*entry);
         }
+    }
+
+    fn set_of_entry(&self, entry: &Entry) -> usize {
+        self.set_of(hash_devices(&entry.levels, entry.class), entry.band)
     }
 
     fn set_of(&self, devices: u64, band: u32) -> usize {

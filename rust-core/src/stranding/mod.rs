@@ -3,7 +3,8 @@
 //! cost of a placement = 2^16 * [W'(after) - W'(before)] + 32 * sum_m P_m * [U_m(before) - U_m(after)]: what will be
 //! stranded more, and what scarce places are lost (scheduling-quality notes, B.3 to B.5, with a refined price).
 //!
-//! [`mix`] learns what arrives and [`learned`] carries that over a restart; [`fill`] computes W', [`scarcity`] U and P; [`memo`] remembers both by shape;
+//! [`mix`] learns what arrives and [`learned`] carries that over a restart; [`measure`] is the value of a shape under one mix: [`fill`] computes W',
+//! [`scarcity`] U and P. [`tables`] remembers values, [`memo`] W' by shape and [`loss`] places lost; [`quote`] and [`shards`] apply them to all nodes.
 //! [`totals`] sums U over the cluster; [`fgd`] is the published measure for comparison and reports; [`twin`] computes
 //! everything again from the formulas as an oracle. All numbers are in [`params`].
 
@@ -12,6 +13,7 @@ pub mod fgd;
 mod fill;
 mod learned;
 mod loss;
+mod measure;
 mod memo;
 mod mix;
 mod models;
@@ -19,8 +21,10 @@ pub mod params;
 mod quote;
 mod scarcity;
 mod shape;
+mod shards;
 mod slack;
 mod streams;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod totals;
@@ -30,23 +34,18 @@ pub use mix::{Mix, MixMode, WeightedKind};
 pub use quote::Quotes;
 pub use totals::NodeShapes;
 
+pub(crate) use quote::Look;
+
 use crate::cluster::FreeShape;
 use crate::limits::MAX_MIX_KINDS;
-use crate::request::{GpuRequest, Kind, PodRequest};
-use crate::score::{Placed, first_whole};
-use crate::units::DeviceMask;
-use fill::Fills;
-use loss::Losses;
-use memo::Memo;
+use crate::request::{Kind, PodRequest};
+use crate::score::Placed;
+use measure::Measure;
 use mix::{Arrivals, Observed};
-use models::ModelClasses;
-use params::{
-    FILL_STREAMS, LARGE_KIND_DEVICES, MIX_COVERAGE_PERMILLE, PRICE_REFRESH_ARRIVALS, PRICE_WEIGHT,
-    WASTE_WEIGHT,
-};
-use scarcity::{Market, Places, Prices};
-use shape::Shape;
+use params::{FILL_STREAMS, LARGE_KIND_DEVICES, MIX_COVERAGE_PERMILLE, PRICE_REFRESH_ARRIVALS};
+use scarcity::{Market, Prices};
 use streams::Tickets;
+use tables::{Lookup, Tables};
 use totals::Totals;
 
 /// Counters for metrics.
@@ -73,21 +72,13 @@ pub struct StrandingStats {
 pub struct Stranding {
     fixed: bool,
     arrivals: Arrivals,
-    mix: Mix,
-    models: ModelClasses,
     tickets: Tickets,
-    /// Probability that a CPU-only pod takes its CPU in a fill.
-    take_permille: u64,
-    fills: Fills,
-    places: Places,
-    prices: Prices,
     totals: Totals,
-    losses: Losses,
-    memo: Memo,
-    row: Vec<u16>,
-    row_after: Vec<u16>,
-    mix_stamp: u32,
-    price_stamp: u32,
+    measure: Measure,
+    tables: Tables,
+    /// Tables of parts of the nodes while they are looked at side by side; empty in between.
+    shards: Vec<Tables>,
+    memo_bytes: usize,
     /// Arrivals counted when the prices were computed; `None` before that for the present mix.
     priced_at: Option<u64>,
     relearns: u64,
@@ -105,20 +96,12 @@ impl Stranding {
         let mut stranding = Self {
             fixed,
             arrivals: Arrivals::default(),
-            models: ModelClasses::new(&mix),
-            mix: Mix::default(),
             tickets: Tickets::new(),
-            take_permille: slack::take_permille(&mix, 0, 0),
-            fills: Fills::default(),
-            places: Places::default(),
-            prices: Prices::default(),
             totals: Totals::default(),
-            losses: Losses::new(memo_bytes / 4),
-            memo: Memo::new(memo_bytes / 4 * 3),
-            row: Vec::new(),
-            row_after: Vec::new(),
-            mix_stamp: 0,
-            price_stamp: 0,
+            measure: Measure::new(),
+            tables: Tables::new(memo_bytes / 2, memo_bytes / 4),
+            shards: Vec::new(),
+            memo_bytes,
             priced_at: None,
             relearns: 0,
             price_refreshes: 0,
@@ -135,35 +118,20 @@ impl Stranding {
     }
 
     fn adopt(&mut self, mix: Mix) {
-        self.mix = mix;
-        self.models = ModelClasses::new(&self.mix);
-        self.draw_streams();
-        self.places = Places::new(&self.mix);
-        self.totals.reset(&self.models, &self.places);
-        self.losses.reset(&self.places);
-        self.row = vec![0; self.places.width()];
-        self.row_after = self.row.clone();
-        self.relearns += u64::from(!self.mix.is_empty());
+        self.measure.adopt(mix, &self.tickets);
+        let places = &self.measure.places;
+        self.totals.reset(&self.measure.models, places);
+        self.tables.reset(places);
+        self.shards.iter_mut().for_each(|shard| shard.reset(places));
+        self.relearns += u64::from(!self.measure.mix.is_empty());
         self.priced_at = None;
-        self.set_prices(Prices::known(vec![0; self.mix.kinds().len()]));
-    }
-
-    fn draw_streams(&mut self) {
-        self.fills = Fills::new(&self.mix, &self.models, &self.tickets, self.take_permille);
-        self.mix_stamp += 1;
-    }
-
-    fn set_prices(&mut self, mut prices: Prices) {
-        prices.tabulate(&self.mix, &self.models, &self.places);
-        self.prices = prices;
-        self.price_stamp += 1;
     }
 
     /// Looks at the cluster if the mix is new or enough pods arrived since the last time: computes prices, and for a
     /// new mix how much CPU the CPU-only pods will take. A large kind that is new joins the mix then. Call before a decision, after the arrival was observed.
     pub fn refresh_if_due(&mut self, nodes: &dyn NodeShapes) {
         let counted = self.arrivals.counted();
-        if self.mix.is_empty()
+        if self.measure.mix.is_empty()
             || self.priced_at.is_some_and(|at| counted - at < PRICE_REFRESH_ARRIVALS)
         {
             return;
@@ -171,25 +139,26 @@ impl Stranding {
         if self.large_kind_unknown() {
             self.adopt(self.arrivals.learn(MIX_COVERAGE_PERMILLE));
         }
-        self.totals.update(nodes, &self.models, &self.places);
+        self.totals.update(nodes, &self.measure.models, &self.measure.places);
         let (idle, cpu) = (self.totals.idle_milli(), self.totals.cpu_milli());
         if self.priced_at.is_none() {
-            let take_permille = slack::take_permille(&self.mix, idle, cpu);
-            if take_permille != self.take_permille {
-                self.take_permille = take_permille;
-                self.draw_streams();
+            let take_permille = slack::take_permille(&self.measure.mix, idle, cpu);
+            if take_permille != self.measure.take_permille {
+                self.measure.take_permille = take_permille;
+                self.measure.draw_streams(&self.tickets);
             }
         }
+        let Measure { mix, models, places, .. } = &self.measure;
         let prices = Prices::new(
-            &self.mix,
+            mix,
             &Market {
                 weights: &self.weights(),
                 capacity_milli: self.totals.capacity_milli(),
                 idle_milli: idle,
-                usable_milli: &self.totals.usable_milli(&self.mix, &self.models, &self.places),
+                usable_milli: &self.totals.usable_milli(mix, models, places),
             },
         );
-        self.set_prices(prices);
+        self.measure.set_prices(prices);
         self.priced_at = Some(counted);
         self.price_refreshes += 1;
     }
@@ -200,13 +169,13 @@ impl Stranding {
         let mut large =
             self.arrivals.weights.keys().filter(|kind| kind.gpu.count() >= LARGE_KIND_DEVICES);
         !self.fixed
-            && self.mix.kinds().len() < MAX_MIX_KINDS
-            && large.any(|kind| self.mix.kinds().iter().all(|known| known.kind != *kind))
+            && self.measure.mix.kinds().len() < MAX_MIX_KINDS
+            && large.any(|kind| self.measure.mix.kinds().iter().all(|known| known.kind != *kind))
     }
 
     /// Weight of each kind of the mix as counted now: prices follow the load more closely than fills.
     fn weights(&self) -> Vec<u64> {
-        let kinds = self.mix.kinds().iter();
+        let kinds = self.measure.mix.kinds().iter();
         if self.fixed {
             return kinds.map(|known| known.weight).collect();
         }
@@ -216,102 +185,55 @@ impl Stranding {
     /// Changes when the mix changes: quotes and costs from before are void. Starts at 1.
     #[must_use]
     pub const fn mix_epoch(&self) -> u32 {
-        self.mix_stamp
+        self.measure.mix_stamp
     }
 
     /// Changes when prices change, also with the mix: costs from before are void. Starts at 1.
     #[must_use]
     pub const fn price_epoch(&self) -> u32 {
-        self.price_stamp
+        self.measure.price_stamp
     }
 
     /// The mix that scores now.
     #[must_use]
     pub const fn mix(&self) -> &Mix {
-        &self.mix
+        &self.measure.mix
     }
 
     /// Price of one place of every kind of the mix, in its order, in 2^-16 milli-GPU.
     #[must_use]
     pub fn prices(&self) -> &[u64] {
-        &self.prices.of_kind
+        &self.measure.prices.of_kind
     }
 
     /// The cheapest placement of `kind` on a node, or `None` if model, CPU or devices do not allow one (memory is the
     /// caller's). A share may take the first device of each distinct free amount that fits, at equal cost the tighter;
     /// whole cards take the first devices that are fully free.
     pub fn place(&mut self, free: &FreeShape, kind: &Kind) -> Option<Placed> {
-        if !choice::fits(free, kind) {
-            return None;
-        }
-        if self.mix.is_empty() {
-            return choice::without_mix(free, kind);
-        }
-        let shape = self.shape_of(free);
-        let (waste, worth) = (self.waste(&shape), self.worth(&shape));
-        let mut best: Option<(i64, u16)> = None;
-        let mut level = 0;
-        while let Some(next) = shape.next_level(kind, level) {
-            level = next;
-            let after = shape.after(kind, level);
-            let rise = i64::from(self.waste(&after)) - i64::from(waste);
-            let cost = cost(rise, worth - self.worth(&after));
-            if best.is_none_or(|(least, _)| cost < least) {
-                best = Some((cost, level));
-            }
-        }
-        let (cost, level) = best?;
-        let devices = match kind.gpu {
-            GpuRequest::None => DeviceMask::EMPTY,
-            GpuRequest::Whole { count } => first_whole(free, count)?,
-            GpuRequest::Share { .. } => choice::first_at(free, level),
-        };
-        Some(Placed { cost, devices })
+        self.lookup().place(free, kind)
     }
 
-    fn shape_of(&self, free: &FreeShape) -> Shape {
-        Shape::new(free, self.models.of(free.model))
-    }
-
-    /// W' of a shape, from the memo table if it is there.
-    fn waste(&mut self, shape: &Shape) -> u32 {
-        if let Some(waste) = self.memo.get(shape, self.mix_stamp) {
-            return waste;
-        }
-        let waste = self.fills.waste(shape);
-        self.memo.insert(shape, self.mix_stamp, &waste);
-        waste.milli
-    }
-
-    /// sum P_m U_m of a shape.
-    fn worth(&mut self, shape: &Shape) -> u64 {
-        self.places.count(shape, &mut self.row);
-        self.prices.worth(shape.class, &self.row)
+    fn lookup(&mut self) -> Lookup<'_> {
+        Lookup { measure: &self.measure, shared: None, own: &mut self.tables }
     }
 
     /// W: milli-GPU of a node that the mix is expected to strand, rounded down. All idle GPU while nothing is known.
     #[must_use]
     pub fn expected_stranded_milli(&self, free: &FreeShape) -> u32 {
-        self.fills.waste(&self.shape_of(free)).milli / FILL_STREAMS as u32
+        self.measure.fills.waste(&self.measure.shape_of(free)).milli / FILL_STREAMS as u32
     }
 
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> StrandingStats {
         StrandingStats {
-            memo_hits: self.memo.hits,
-            memo_misses: self.memo.misses,
-            memo_bytes: self.memo.bytes() + self.losses.bytes(),
+            memo_hits: self.tables.memo.hits,
+            memo_misses: self.tables.memo.misses,
+            memo_bytes: self.tables.bytes() + self.shards.iter().map(Tables::bytes).sum::<usize>(),
             relearns: self.relearns,
             price_refreshes: self.price_refreshes,
-            mix_kinds: self.mix.kinds().len(),
+            mix_kinds: self.measure.mix.kinds().len(),
             arrivals: self.arrivals.counted(),
         }
     }
-}
-
-/// Cost of a rise of W' and the price of the places lost; within `i64` by the bounds of [`Prices`].
-#[inline]
-fn cost(waste_rise: i64, places_lost: u64) -> i64 {
-    WASTE_WEIGHT * waste_rise + PRICE_WEIGHT * places_lost.cast_signed()
 }

@@ -1,11 +1,13 @@
 //! Placements with the prices left open, so that a change of prices costs no new look at the nodes.
 
 use super::loss::RowId;
+use super::measure::cost;
 use super::{NodeShapes, Stranding, choice};
 use crate::cluster::FreeShape;
 use crate::request::{GpuRequest, Kind};
 use crate::score::{Placed, first_whole};
 use crate::units::DeviceMask;
+use crate::workers::Workers;
 
 /// Device choices that a quote holds. A share on a node with more distinct free amounts than this is quoted as
 /// [`Quote::OPEN`] and computed anew each time.
@@ -18,20 +20,56 @@ struct QuotedOption {
     row: RowId,
 }
 
+/// What is to be done with a slot's quote.
+pub(crate) enum Look {
+    /// It is as it was.
+    Keep,
+    /// The kind does not fit there.
+    Unfit,
+    /// The node is this now.
+    At(FreeShape),
+}
+
 /// Choices of devices for one kind on one node, tightest first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Quote {
     options: [QuotedOption; OPTIONS],
 }
 
+/// No option was cheapest yet.
+const NO_CHOICE: u8 = u8::MAX;
 const NO_OPTION: QuotedOption = QuotedOption { waste: 0, row: RowId(u32::MAX) };
 const OPEN_OPTION: QuotedOption = QuotedOption { waste: 0, row: RowId(u32::MAX - 1) };
 
 impl Quote {
     /// The kind does not fit.
-    const UNFIT: Self = Self { options: [NO_OPTION; OPTIONS] };
+    pub(super) const UNFIT: Self = Self { options: [NO_OPTION; OPTIONS] };
     /// Fits, but nothing is remembered.
-    const OPEN: Self = Self { options: [OPEN_OPTION; OPTIONS] };
+    pub(super) const OPEN: Self = Self { options: [OPEN_OPTION; OPTIONS] };
+
+    /// Adds option number `number`; false if there is no room for it.
+    pub(super) fn offer(&mut self, number: usize, waste_rise: i32, row: RowId) -> bool {
+        let Some(option) = self.options.get_mut(number) else { return false };
+        *option = QuotedOption { waste: waste_rise, row };
+        true
+    }
+
+    /// Gives rows from `first` on the numbers they have now; open if one has none.
+    pub(super) fn renumber(&mut self, first: u32, numbers: &[Option<RowId>]) {
+        for option in &mut self.options {
+            let own = option.row.0.wrapping_sub(first) as usize;
+            if *option == NO_OPTION || *option == OPEN_OPTION || option.row.0 < first {
+                continue;
+            }
+            match numbers[own] {
+                Some(row) => option.row = row,
+                None => {
+                    *self = Self::OPEN;
+                    return;
+                }
+            }
+        }
+    }
 }
 
 /// Quotes of one kind for the nodes of a cluster, by slot. Valid while [`Stranding::mix_epoch`] stays the same; then
@@ -92,7 +130,7 @@ impl Quotes {
         stranding: &mut Stranding,
         free: &FreeShape,
     ) -> Option<Placed> {
-        let quote = stranding.quote(free, &self.kind);
+        let quote = stranding.lookup().quote(free, &self.kind);
         self.quotes[slot] = quote;
         if quote == Quote::UNFIT {
             return None;
@@ -103,6 +141,17 @@ impl Quotes {
         let (cost, option) = stranding.cheapest(&quote);
         self.chosen[slot] = option;
         Some(Placed { cost, devices: devices(free, &self.kind, option) })
+    }
+
+    /// Quotes the slots that `look` names, sharing the work out to `workers`. Then [`Quotes::reprice`] is due.
+    pub(crate) fn fill(
+        &mut self,
+        stranding: &mut Stranding,
+        workers: &dyn Workers,
+        look: &(dyn Fn(usize) -> Look + Sync),
+    ) {
+        stranding.quote_all(&self.kind, &mut self.quotes, workers, look);
+        self.chosen.fill(NO_CHOICE);
     }
 
     /// Writes the placements at the present prices for all slots where the kind fits; the others stay as they are.
@@ -153,37 +202,6 @@ fn devices(free: &FreeShape, kind: &Kind, option: u8) -> DeviceMask {
 }
 
 impl Stranding {
-    /// What a placement of `kind` would change, prices aside.
-    fn quote(&mut self, free: &FreeShape, kind: &Kind) -> Quote {
-        if !choice::fits(free, kind) {
-            return Quote::UNFIT;
-        }
-        if self.mix.is_empty() {
-            return Quote::OPEN;
-        }
-        let shape = self.shape_of(free);
-        let waste = self.waste(&shape);
-        self.places.count(&shape, &mut self.row);
-        let mut quote = Quote::UNFIT;
-        let mut options = 0;
-        let mut level = 0;
-        while let Some(next) = shape.next_level(kind, level) {
-            level = next;
-            if options == OPTIONS {
-                return Quote::OPEN;
-            }
-            let after = shape.after(kind, level);
-            let rise = self.waste(&after).cast_signed() - waste.cast_signed();
-            self.places.count(&after, &mut self.row_after);
-            let Some(row) = self.losses.row(shape.class, &self.row, &self.row_after) else {
-                return Quote::OPEN;
-            };
-            quote.options[options] = QuotedOption { waste: rise, row };
-            options += 1;
-        }
-        quote
-    }
-
     /// Least cost among the options of a quote that holds some, and its number; the first of equals.
     #[inline]
     fn cheapest(&mut self, quote: &Quote) -> (i64, u8) {
@@ -203,7 +221,8 @@ impl Stranding {
 
     #[inline]
     fn cost_of(&mut self, option: QuotedOption) -> i64 {
-        let lost = self.losses.price(option.row, &self.prices, self.price_stamp);
-        super::cost(i64::from(option.waste), lost)
+        let lost =
+            self.tables.losses.price(option.row, &self.measure.prices, self.measure.price_stamp);
+        cost(i64::from(option.waste), lost)
     }
 }

@@ -158,7 +158,7 @@ impl Twin {
     #[must_use]
     pub fn of(stranding: &Stranding) -> Self {
         let tickets = stranding.tickets.clone();
-        Self::with_tickets(stranding.mix.clone(), tickets, stranding.take_permille)
+        Self::with_tickets(stranding.mix().clone(), tickets, stranding.measure.take_permille)
     }
 
     /// The kind that `stream` draws at `step`, and whether a CPU-only pod takes its CPU there.

@@ -35,7 +35,7 @@ pub fn config() -> abi::mortise_config {
         mix_kinds: ptr::null(),
         mix_kind_count: 0,
         mix_kind_stride: 0,
-        reserved: 0,
+        threads: 0,
     }
 }
 
@@ -144,10 +144,13 @@ pub struct Cluster(pub u64);
 
 impl Cluster {
     pub fn new(flags: u32) -> Self {
-        let config = abi::mortise_config { flags, ..config() };
+        Self::of(&abi::mortise_config { flags, ..config() })
+    }
+
+    pub fn of(config: &abi::mortise_config) -> Self {
         let mut handle = 0;
         // SAFETY: both point at live values.
-        let status = unsafe { mortise::mortise_cluster_new(&config, &mut handle, ptr::null_mut()) };
+        let status = unsafe { mortise::mortise_cluster_new(config, &mut handle, ptr::null_mut()) };
         assert_eq!(status, OK);
         Self(handle)
     }

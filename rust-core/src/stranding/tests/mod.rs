@@ -189,7 +189,7 @@ proptest! {
         let mut stranding = Stranding::new(MixMode::Fixed(vec![]), 0);
         stranding.adopt(mix.clone());
         stranding.refresh_if_due(&cluster);
-        prop_assert_eq!(stranding.take_permille, twin::take_permille(&mix, &nodes));
+        prop_assert_eq!(stranding.measure.take_permille, twin::take_permille(&mix, &nodes));
         prop_assert_eq!(slack::take_permille(&mix, 0, 0), 100);
     }
 
