@@ -14,21 +14,21 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	"mortise.dev/mortise/go-shim/pkg/native"
-	"mortise.dev/mortise/go-shim/pkg/plugin"
-	"mortise.dev/mortise/go-shim/pkg/preemption"
+	"mortise.dev/mortise/go-shim/pkg/registry"
 )
-
-// outOfTreePlugins is the one place where Mortise's plugins are registered.
-var outOfTreePlugins = []app.Option{
-	app.WithPlugin(plugin.Name, plugin.New),
-	app.WithPlugin(preemption.Name, preemption.New),
-}
 
 func main() {
 	if err := version.SetDynamicVersion(fullVersion(version.Get().GitVersion, native.LibraryHash())); err != nil {
 		fmt.Fprintln(os.Stderr, "the version is shown without the library's hash:", err)
 	}
-	os.Exit(cli.Run(app.NewSchedulerCommand(outOfTreePlugins...)))
+	os.Exit(cli.Run(app.NewSchedulerCommand(withPlugins()...)))
+}
+
+func withPlugins() (options []app.Option) {
+	for name, factory := range registry.Plugins() {
+		options = append(options, app.WithPlugin(name, factory))
+	}
+	return options
 }
 
 // fullVersion adds the hash of the linked library to the version of Kubernetes, as build metadata.

@@ -19,11 +19,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"mortise.dev/mortise/go-shim/pkg/api"
-	"mortise.dev/mortise/go-shim/pkg/plugin"
-	"mortise.dev/mortise/go-shim/pkg/preemption"
+	"mortise.dev/mortise/go-shim/pkg/registry"
 	"mortise.dev/mortise/go-shim/test/cluster"
 	"mortise.dev/mortise/go-shim/test/simkubelet"
 	"mortise.dev/mortise/go-shim/test/workload"
@@ -72,7 +70,7 @@ func (f *fixture) startScheduler(faults *cluster.BindFaults, preemptionArgs ...s
 	f.Helper()
 	opts := cluster.SchedulerOptions{
 		ConfigFile: f.config(preemptionArgs),
-		Registry:   frameworkruntime.Registry{plugin.Name: plugin.New, preemption.Name: preemption.New},
+		Registry:   registry.Plugins(),
 	}
 	if faults != nil {
 		opts.Wrap = faults.Wrap

@@ -3,16 +3,17 @@ package perf
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	benchmark "k8s.io/kubernetes/test/integration/scheduler_perf"
 	"k8s.io/kubernetes/test/utils/client-go/ktesting"
 
-	"mortise.dev/mortise/go-shim/pkg/plugin"
+	"mortise.dev/mortise/go-shim/pkg/registry"
 )
 
 // etcdName is the program that scheduler_perf looks for on PATH; it gets this binary under that name.
@@ -58,9 +59,9 @@ func BenchmarkPerfScheduling(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	benchmark.PluginNames = append(benchmark.PluginNames, plugin.Name)
-	benchmark.RunBenchmarkPerfScheduling(b, "workloads.yaml", "mortise",
-		frameworkruntime.Registry{plugin.Name: plugin.New}, benchmark.WithPreRunFn(announce))
+	plugins := registry.Plugins()
+	benchmark.PluginNames = slices.AppendSeq(benchmark.PluginNames, maps.Keys(plugins))
+	benchmark.RunBenchmarkPerfScheduling(b, "workloads.yaml", "mortise", plugins, benchmark.WithPreRunFn(announce))
 	if b.Failed() {
 		return
 	}

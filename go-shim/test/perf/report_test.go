@@ -8,8 +8,33 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	schedulerplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	benchmark "k8s.io/kubernetes/test/integration/scheduler_perf"
+
+	"mortise.dev/mortise/go-shim/pkg/registry"
 )
+
+// A plugin that the measured profile names and the benchmark does not have would be noticed only after half an hour.
+func TestMeasuredProfilesAreComplete(t *testing.T) {
+	known := schedulerplugins.NewInTreeRegistry()
+	require.NoError(t, known.Merge(registry.Plugins()))
+	for _, file := range []string{"../../../deploy/scheduler-config.yaml", "stock-100.yaml", "stock-adaptive.yaml"} {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		obj, _, err := scheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
+		require.NoError(t, err)
+		for _, profile := range obj.(*config.KubeSchedulerConfiguration).Profiles {
+			points := profile.Plugins
+			for _, set := range []config.PluginSet{points.MultiPoint, points.PreFilter, points.Filter, points.PostFilter, points.Score} {
+				for _, p := range set.Enabled {
+					require.Contains(t, known, p.Name, "%s, profile %s", file, profile.SchedulerName)
+				}
+			}
+		}
+	}
+}
 
 func item(name, metric string, data map[string]float64) benchmark.DataItem {
 	return benchmark.DataItem{Labels: map[string]string{"Name": name, "Metric": metric}, Data: data}
