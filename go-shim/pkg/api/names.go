@@ -58,15 +58,6 @@ const (
 	AnnotationGangMinMembers = "mortise.dev/gang-min-members"
 )
 
-// Requests of other GPU stacks that Mortise does not schedule by itself: it refuses such a pod with a reason instead of
-// taking it for one without GPUs.
-var (
-	// ForeignShareAnnotations ask for a share of a card.
-	ForeignShareAnnotations = []string{"gpu-fraction", "gpu-memory"}
-	// ForeignShareResources are counted by a scheduler of their own and advertised by no node.
-	ForeignShareResources = []string{"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
-)
-
 // ResourceMIGPrefix begins the name of a resource of MIG slices, such as nvidia.com/mig-1g.10gb.
 const ResourceMIGPrefix = "nvidia.com/mig-"
 

@@ -14,6 +14,7 @@ import (
 const (
 	reasonNoWholeCards = "Insufficient whole GPU cards (cards are partly or wholly in use)"
 	reasonNoShare      = "No GPU card with enough room for the share"
+	reasonNoCard       = "No GPU card of the model, memory or UUID that the pod's annotations ask for"
 	reasonBadNode      = "Node's GPU annotations cannot be used"
 )
 
@@ -34,6 +35,8 @@ func (p *GPUStranding) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod
 		return fwk.NewStatus(fwk.Unschedulable, reasonNoWholeCards)
 	case snapshot.NoCardForShare:
 		return fwk.NewStatus(fwk.Unschedulable, reasonNoShare)
+	case snapshot.NoAcceptedCard:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoCard)
 	default:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonBadNode+": "+problem)
 	}

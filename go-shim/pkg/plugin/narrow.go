@@ -23,7 +23,7 @@ import (
 // narrow ranks all nodes and returns the best; nil if all nodes are to be looked at.
 func (p *GPUStranding) narrow(state fwk.CycleState, c *cycle, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.PreFilterResult {
 	limit := int(*p.args.CandidateNodes)
-	if limit == 0 || len(nodes) <= limit || !p.ranks(c.request) || !foreseeable(pod) || p.wide.take(pod.UID) {
+	if limit == 0 || len(nodes) <= limit || !p.ranks(c.request) || c.request.ByCard() || !foreseeable(pod) || p.wide.take(pod.UID) {
 		return nil
 	}
 	// Pods that keep others off by anti-affinity may do so on any node.

@@ -32,6 +32,8 @@ type nodeFacts struct {
 	model   string // "" without cards
 	// inventoryModel is the one model of the inventory's cards; "" if they differ.
 	inventoryModel string
+	product        string                // label api.LabelGPUProduct
+	devices        []api.InventoryDevice // in the order of uuids; not for cards that are only counted
 	uuids          []string
 	capacity       [native.MaxGPUsPerNode]uint16
 	count          int    // cards, healthy or not
@@ -42,19 +44,19 @@ type nodeFacts struct {
 
 // readNode reads a Node object; before is what an earlier object of the node said, or nil.
 func readNode(node *v1.Node, before *nodeFacts) *nodeFacts {
-	f := &nodeFacts{}
+	f := &nodeFacts{product: node.Labels[api.LabelGPUProduct]}
 	if advertises(node, api.ResourceGPUPercent) {
 		f.mode = ModeEnforced
 		if err := f.readEnforced(node, before); err != nil {
 			f.problem = err.Error()
-			f.uuids, f.count, f.capacity = nil, 0, [native.MaxGPUsPerNode]uint16{}
+			f.uuids, f.devices, f.count, f.capacity = nil, nil, 0, [native.MaxGPUsPerNode]uint16{}
 		}
 	} else {
 		f.readCounts(node)
 	}
 	if f.count > 0 {
-		if product := node.Labels[api.LabelGPUProduct]; product != "" {
-			f.model = product
+		if f.product != "" {
+			f.model = f.product
 		}
 		if f.model == "" || len(f.model) > native.MaxModelNameBytes {
 			f.model = "unknown"
@@ -110,7 +112,7 @@ func (f *nodeFacts) readEnforced(node *v1.Node, before *nodeFacts) error {
 
 func (f *nodeFacts) readCards(inventory string, before *nodeFacts) error {
 	if before != nil && before.problem == "" && before.source != "" && before.source == inventory {
-		f.uuids, f.capacity, f.count = before.uuids, before.capacity, before.count
+		f.uuids, f.devices, f.capacity, f.count = before.uuids, before.devices, before.capacity, before.count
 		f.model, f.source = before.inventoryModel, inventory
 		f.inventoryModel = f.model
 		return nil
@@ -119,7 +121,7 @@ func (f *nodeFacts) readCards(inventory string, before *nodeFacts) error {
 	if err != nil {
 		return err
 	}
-	f.count, f.source = len(devices), inventory
+	f.devices, f.count, f.source = devices, len(devices), inventory
 	for i, device := range devices {
 		f.uuids = append(f.uuids, device.UUID)
 		if device.Healthy {

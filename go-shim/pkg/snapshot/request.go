@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"mortise.dev/mortise/go-shim/pkg/api"
 	"mortise.dev/mortise/go-shim/pkg/native"
+	"mortise.dev/mortise/go-shim/pkg/translate"
 )
 
 // milliPerPercent is the number of milli-GPU in one unit of api.ResourceGPUPercent.
@@ -21,6 +23,10 @@ type Request struct {
 	GPUCount uint16 // cards, whole or one to share; 0 for none
 	GPUMilli uint16 // of each card; 1000 when whole
 	Models   ModelConstraint
+	// Cards says which cards the pod accepts, beyond Models.
+	Cards translate.CardConstraint
+	// MemoryMiB that each card must have for the pod, for shares that were asked for by memory; 0: not stated.
+	MemoryMiB int64
 
 	// Unranked is set for pods whose devices the kernel does not model yet: MIG slices, time-sliced replicas, DRA
 	// claims. Kubernetes itself counts those, and every node is worth the same to them.
@@ -50,6 +56,12 @@ func ParseRequest(pod *v1.Pod) (*Request, error) {
 		return nil, err
 	}
 	r := &Request{Models: modelConstraintOf(pod), uid: pod.UID, pod: pod}
+	if r.Cards, err = translate.Cards(pod); err != nil {
+		return nil, err
+	}
+	if r.MemoryMiB, err = checkForeign(pod, cards, percent); err != nil {
+		return nil, err
+	}
 	switch {
 	case cards > 0 && percent > 0:
 		return nil, fmt.Errorf("the pod asks for both %s: %d and %s: %d; ask for whole cards or for one share",
@@ -61,9 +73,6 @@ func ParseRequest(pod *v1.Pod) (*Request, error) {
 	case percent > 0:
 		r.GPUCount, r.GPUMilli = 1, uint16(percent*milliPerPercent)
 	default:
-		if err := refuseForeignShare(pod, requests); err != nil {
-			return nil, err
-		}
 		r.Unranked = hasUnmodelledDevices(pod, requests)
 	}
 	high, low := uidBits(string(pod.UID))
@@ -125,20 +134,35 @@ func wholeNumber(name v1.ResourceName, lists ...v1.ResourceList) (int64, error) 
 	return most, nil
 }
 
-// refuseForeignShare finds requests in the form of another GPU stack on a pod that has none of ours.
-func refuseForeignShare(pod *v1.Pod, requests v1.ResourceList) error {
-	const advice = "which Mortise does not read: ask for %s: 1..%d, or let an admission policy translate it"
-	for _, key := range api.ForeignShareAnnotations {
-		if value, found := pod.Annotations[key]; found {
-			return fmt.Errorf("the pod has the annotation %s: %q, "+advice, key, value, api.ResourceGPUPercent, api.GPUPercentPerCard-1)
-		}
+// checkForeign compares what the pod asks for in another stack's words with its resource requests, which alone are
+// counted. It returns the memory that each card must have; 0 if the words do not say.
+func checkForeign(pod *v1.Pod, cards, percent int64) (memoryMiB int64, err error) {
+	foreign, err := translate.Pod(pod)
+	if err != nil || foreign == nil {
+		return 0, err
 	}
-	for _, name := range api.ForeignShareResources {
-		if quantity := requests[v1.ResourceName(name)]; quantity.Sign() > 0 {
-			return fmt.Errorf("the pod requests %s: %s, "+advice, name, quantity.String(), api.ResourceGPUPercent, api.GPUPercentPerCard-1)
-		}
+	milli, unknown := foreign.Milli(0)
+	whole := unknown == nil && milli == native.MilliPerGPU
+	switch {
+	case foreign.ByResource:
+		return 0, errors.New(foreign.Advice())
+	case cards > 0 && cards == foreign.Count && (whole || foreign.DependsOnModel()):
+		return foreign.MemoryMiB, nil // that much memory may be all of a card
+	case foreign.Count > 1 && !whole:
+		return 0, fmt.Errorf("%s, of each of %d cards: a pod gets a share of one card, or whole cards; ask for %s: %d, or use more pods",
+			foreign.From, foreign.Count, api.ResourceGPU, foreign.Count)
+	case cards == 0 && percent == 0:
+		return 0, errors.New(foreign.Advice())
+	case whole:
+		return 0, fmt.Errorf("%s is %s: %d, but the pod requests %d; make them equal, or remove one", foreign.From,
+			api.ResourceGPU, foreign.Count, cards)
+	case cards > 0:
+		return 0, fmt.Errorf("the pod asks for a share by %s and for %s: %d; keep one", foreign.From, api.ResourceGPU, cards)
+	case percent*milliPerPercent < milli:
+		return 0, fmt.Errorf("%s is %s: %d, but the pod requests only %d; make them equal, or remove one", foreign.From,
+			api.ResourceGPUPercent, milli/milliPerPercent, percent)
 	}
-	return nil
+	return foreign.MemoryMiB, nil
 }
 
 func hasUnmodelledDevices(pod *v1.Pod, requests v1.ResourceList) bool {

@@ -28,7 +28,7 @@ func (m *Mirror) Reserve(pod *v1.Pod, request *Request, node string, ranking *Ra
 	if e.facts.problem != "" {
 		return fmt.Errorf("node %s: %s", node, e.facts.problem)
 	}
-	free := m.freeFor(e, pod.UID)
+	free := request.restrict(e.facts, m.freeFor(e, pod.UID))
 	if r, found := m.table.get(pod.UID, node); found {
 		if mask, missing := e.facts.mask(r.uuids); missing == 0 && len(r.uuids) == int(request.GPUCount) && free.fits(mask, request.GPUMilli) {
 			r.quarantined, r.expires = false, time.Time{}

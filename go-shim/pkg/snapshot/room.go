@@ -18,6 +18,8 @@ const (
 	NoWholeCards
 	// NoCardForShare: no one card has that much left.
 	NoCardForShare
+	// NoAcceptedCard: the node's cards are not those that the pod's annotations accept.
+	NoAcceptedCard
 	// BadNode: the node's own description of its cards cannot be used; no pod leaving would help.
 	BadNode
 )
@@ -79,12 +81,18 @@ func (m *Mirror) freeOf(info fwk.NodeInfo, facts *nodeFacts, known []podEntry) l
 }
 
 func roomIn(request *Request, facts *nodeFacts, free *levels) (Fit, string) {
+	if facts.problem == "" && !request.accepts(facts) {
+		return NoAcceptedCard, ""
+	}
 	switch {
 	case facts.mode != ModeEnforced:
 		return Fits, ""
 	case facts.problem != "":
 		return BadNode, facts.problem
-	case free.candidates(request.GPUMilli) >= int(request.GPUCount):
+	}
+	accepted := request.restrict(facts, *free)
+	switch {
+	case accepted.candidates(request.GPUMilli) >= int(request.GPUCount):
 		return Fits, ""
 	case request.Whole():
 		return NoWholeCards, ""

@@ -342,7 +342,7 @@ func (m *Mirror) contentHash(delta *native.NodeDelta, pods []native.PodRecord) u
 // resolve is the request in the kernel's terms.
 func (m *Mirror) resolve(r *Request) native.PodRequest {
 	request := r.native
-	request.AllowedModels = r.Models.resolve(m.models)
+	request.AllowedModels = r.Models.resolve(m.models) & r.acceptedModels(m.models)
 	request.Tier = tierOf(r.pod, m.TierRules())
 	return request
 }
