@@ -9,6 +9,10 @@ const (
 	ResourceGPUPercent = "mortise.dev/gpu-percent"
 	// GPUPercentPerCard is the number of ResourceGPUPercent units of one card.
 	GPUPercentPerCard = 100
+	// ResourceMIGPlaces is the number of entries under "mig" in a node's AnnotationGPUInventory. Nobody asks for it: a node
+	// that advertises it is in enforced mode for MIG, also where all its cards are in MIG mode and it has no
+	// ResourceGPUPercent.
+	ResourceMIGPlaces = "mortise.dev/mig-places"
 )
 
 // Labels of nodes.
@@ -85,27 +89,3 @@ const (
 	// than the grace period, the process is killed at the end of the grace period.
 	AnnotationSimExitsAfter = "sim.mortise.dev/exits-after-seconds"
 )
-
-// InventoryDevice is one card of AnnotationGPUInventory.
-type InventoryDevice struct {
-	UUID      string `json:"uuid"`
-	Index     int    `json:"index"`
-	Model     string `json:"model"`
-	MemoryMiB int64  `json:"memory_mib"`
-	Healthy   bool   `json:"healthy"`
-}
-
-// DeviceChoice is the value of AnnotationGPUDevices. It holds only for the named pod on the named node: a copy on
-// another pod, or of an older pod of the same name, is ignored.
-type DeviceChoice struct {
-	PodUID  string   `json:"podUID"`
-	Node    string   `json:"node"`
-	Devices []string `json:"devices"`
-}
-
-// PodAllocation is one entry of AnnotationGPUAllocation. Percent is 0 for cards held whole, else the units of the one card.
-type PodAllocation struct {
-	PodUID  string   `json:"podUID"`
-	Devices []string `json:"devices"`
-	Percent int64    `json:"percent,omitempty"`
-}

@@ -16,7 +16,6 @@ import (
 
 	"mortise.dev/mortise/go-shim/pkg/api"
 	"mortise.dev/mortise/go-shim/pkg/metrics"
-	"mortise.dev/mortise/go-shim/pkg/snapshot"
 )
 
 // Reading a pod after its binding returned an error: attempts and the time for all of them.
@@ -34,7 +33,8 @@ func (p *GPUStranding) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, 
 		Target:     v1.ObjectReference{Kind: "Node", Name: node},
 	}
 	if cards := p.mirror.Cards(pod, node); len(cards) > 0 {
-		binding.Annotations = map[string]string{api.AnnotationGPUDevices: snapshot.FormatChoice(pod, node, cards)}
+		choice := api.DeviceChoice{PodUID: string(pod.UID), Node: node, Devices: cards}
+		binding.Annotations = map[string]string{api.AnnotationGPUDevices: choice.Format()}
 	}
 	if err := p.write(ctx, binding); err != nil {
 		if err = p.resolve(ctx, pod, node, err); err != nil {

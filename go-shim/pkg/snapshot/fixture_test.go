@@ -178,7 +178,7 @@ func (c *cluster) publish(m *Mirror, pod *v1.Pod) *v1.Pod {
 	cards := m.Cards(pod, pod.Spec.NodeName)
 	return c.update(pod, func(p *v1.Pod) {
 		if len(cards) > 0 {
-			annotated(p, api.AnnotationGPUDevices, FormatChoice(p, p.Spec.NodeName, cards))
+			annotated(p, api.AnnotationGPUDevices, choiceOf(p, p.Spec.NodeName, cards))
 		}
 	})
 }

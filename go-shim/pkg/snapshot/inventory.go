@@ -1,8 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -94,16 +92,15 @@ func (f *nodeFacts) readEnforced(node *v1.Node, before *nodeFacts) error {
 	if !reported {
 		return nil
 	}
-	var allocations []api.PodAllocation
-	if err := json.Unmarshal([]byte(value), &allocations); err != nil {
+	allocations, err := api.ParseAllocations(value)
+	if err != nil {
 		return fmt.Errorf("annotation %s: %w", api.AnnotationGPUAllocation, err)
 	}
 	f.allocations = make(map[string]api.PodAllocation, len(allocations))
 	for _, a := range allocations {
-		if a.PodUID == "" || a.Percent < 0 || a.Percent >= api.GPUPercentPerCard || len(a.Devices) == 0 ||
-			len(a.Devices) > native.MaxGPUsPerNode || (a.Percent > 0 && len(a.Devices) != 1) {
-			return fmt.Errorf("annotation %s: entry %+v is not an allocation of whole cards or of one share",
-				api.AnnotationGPUAllocation, a)
+		if len(a.Devices) > native.MaxGPUsPerNode {
+			return fmt.Errorf("annotation %s: entry %+v has more cards than a node can have, which is %d",
+				api.AnnotationGPUAllocation, a, native.MaxGPUsPerNode)
 		}
 		f.allocations[a.PodUID] = a
 	}
@@ -143,25 +140,12 @@ func parseInventory(value string) ([]api.InventoryDevice, error) {
 	if value == "" {
 		return nil, fmt.Errorf("is missing, although the node advertises %s", api.ResourceGPUPercent)
 	}
-	var devices []api.InventoryDevice
-	if err := json.Unmarshal([]byte(value), &devices); err != nil {
+	devices, err := api.ParseInventory(value)
+	if err != nil {
 		return nil, err
 	}
 	if len(devices) > native.MaxGPUsPerNode {
 		return nil, fmt.Errorf("lists %d cards, but at most %d are supported", len(devices), native.MaxGPUsPerNode)
-	}
-	seen := make(map[string]bool, len(devices))
-	slices.SortFunc(devices, func(a, b api.InventoryDevice) int { return cmp.Compare(a.Index, b.Index) })
-	for i, d := range devices {
-		switch {
-		case d.UUID == "":
-			return nil, fmt.Errorf("card with index %d has no uuid", d.Index)
-		case seen[d.UUID]:
-			return nil, fmt.Errorf("card %q is listed twice", d.UUID)
-		case d.Index < 0 || (i > 0 && d.Index == devices[i-1].Index):
-			return nil, fmt.Errorf("card %q has index %d, which is negative or taken by another card", d.UUID, d.Index)
-		}
-		seen[d.UUID] = true
 	}
 	return devices, nil
 }

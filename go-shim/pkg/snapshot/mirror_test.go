@@ -101,7 +101,7 @@ func TestCardsComeFromTheRightSource(t *testing.T) {
 		for _, i := range cards {
 			uuids = append(uuids, cardName("n", i))
 		}
-		return FormatChoice(c.pod(), "n", uuids) // of some other pod
+		return choiceOf(c.pod(), "n", uuids) // of some other pod
 	}
 
 	// Nobody knows: the cards count as used, from the highest free index.
@@ -110,7 +110,7 @@ func TestCardsComeFromTheRightSource(t *testing.T) {
 
 	// The annotation of the pod.
 	pod = c.update(pod, func(p *v1.Pod) {
-		annotated(p, api.AnnotationGPUDevices, FormatChoice(p, "n", []string{cardName("n", 0), cardName("n", 2)}))
+		annotated(p, api.AnnotationGPUDevices, choiceOf(p, "n", []string{cardName("n", 0), cardName("n", 2)}))
 	})
 	require.Equal(t, []uint16{0, 1000, 0, 1000}, free())
 	require.Empty(t, warnings)
@@ -125,8 +125,8 @@ func TestCardsComeFromTheRightSource(t *testing.T) {
 
 	// Annotations that do not hold are ignored with a warning; the cards count as unknown.
 	for i, value := range []string{
-		choose(0, 1), FormatChoice(pod, "other", []string{cardName("n", 0), cardName("n", 1)}),
-		FormatChoice(pod, "n", []string{cardName("n", 0)}), FormatChoice(pod, "n", []string{cardName("n", 0), cardName("n", 0)}), "{", "",
+		choose(0, 1), choiceOf(pod, "other", []string{cardName("n", 0), cardName("n", 1)}),
+		choiceOf(pod, "n", []string{cardName("n", 0)}), choiceOf(pod, "n", []string{cardName("n", 0), cardName("n", 0)}), "{", "",
 	} {
 		pod = c.update(pod, func(p *v1.Pod) { annotated(p, api.AnnotationGPUDevices, value) })
 		require.Equal(t, []uint16{1000, 1000, 0, 0}, free(), value)
@@ -136,7 +136,7 @@ func TestCardsComeFromTheRightSource(t *testing.T) {
 
 	// A card that vanished from the inventory counts as used.
 	pod = c.update(pod, func(p *v1.Pod) {
-		annotated(p, api.AnnotationGPUDevices, FormatChoice(p, "n", []string{cardName("n", 0), "GPU-gone"}))
+		annotated(p, api.AnnotationGPUDevices, choiceOf(p, "n", []string{cardName("n", 0), "GPU-gone"}))
 	})
 	require.Equal(t, []uint16{0, 1000, 1000, 0}, free())
 	_, _, missing := m.NodeProblems()

@@ -1,9 +1,7 @@
 package snapshot
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -66,7 +64,7 @@ func (m *Mirror) newPodEntry(info fwk.PodInfo, node string) podEntry {
 	scalars := requested.GetScalarResources()
 	e.count, e.milli = heldCards(scalars[api.ResourceGPU], scalars[api.ResourceGPUPercent])
 	if value, found := pod.Annotations[api.AnnotationGPUDevices]; found && e.count > 0 {
-		choice, err := parseChoice(value, pod, node)
+		choice, err := api.ParseDeviceChoice(value, string(pod.UID), node)
 		if err == nil && len(choice.Devices) != int(e.count) {
 			err = fmt.Errorf("it lists %d cards, but the pod holds %d", len(choice.Devices), e.count)
 		}
@@ -118,36 +116,6 @@ func (e *podEntry) settle(uuids []string) {
 	e.record.DeviceMask, e.missing = e.facts.mask(uuids)
 	e.record.UnknownCards = uint16(e.missing)
 	e.settled = true
-}
-
-// parseChoice reads api.AnnotationGPUDevices. It holds only for the pod and node it names.
-func parseChoice(value string, pod *v1.Pod, node string) (api.DeviceChoice, error) {
-	var choice api.DeviceChoice
-	decoder := json.NewDecoder(bytes.NewReader([]byte(value)))
-	if err := decoder.Decode(&choice); err != nil {
-		return choice, fmt.Errorf("it is not valid JSON: %w", err)
-	}
-	switch {
-	case choice.PodUID != string(pod.UID):
-		return choice, fmt.Errorf("it is of pod UID %q, not %q", choice.PodUID, pod.UID)
-	case choice.Node != node:
-		return choice, fmt.Errorf("it is for node %q, not %q", choice.Node, node)
-	}
-	for i, uuid := range choice.Devices {
-		if uuid == "" || slices.Contains(choice.Devices[:i], uuid) {
-			return choice, fmt.Errorf("card %q is empty or listed twice", uuid)
-		}
-	}
-	return choice, nil
-}
-
-// FormatChoice is the value of api.AnnotationGPUDevices.
-func FormatChoice(pod *v1.Pod, node string, uuids []string) string {
-	data, err := json.Marshal(api.DeviceChoice{PodUID: string(pod.UID), Node: node, Devices: uuids})
-	if err != nil {
-		panic(err) // strings always marshal
-	}
-	return string(data)
 }
 
 // overlay turns entries into records in uid order, with the node's reservations laid over pods whose cards are not

@@ -129,7 +129,7 @@ func TestFreedCardsAreTheOnesThatAreGivenAgain(t *testing.T) {
 	for round := range 200 {
 		i := (round * 7) % len(pods)
 		held := pods[i].Annotations[api.AnnotationGPUDevices]
-		freed, err := parseChoice(held, pods[i], "n")
+		freed, err := api.ParseDeviceChoice(held, string(pods[i].UID), "n")
 		require.NoError(t, err)
 		c.unbind(pods[i])
 		m.Gone(pods[i].UID)
@@ -192,7 +192,7 @@ func TestQuarantine(t *testing.T) {
 		c, m, pod := start(false)
 		m.Bound(pod.UID, "n")
 		require.Zero(t, free(c, m), "held until the snapshot shows it")
-		bound := c.bind(annotated(pod.DeepCopy(), api.AnnotationGPUDevices, FormatChoice(pod, "n", []string{cardName("n", 0)})), "n")
+		bound := c.bind(annotated(pod.DeepCopy(), api.AnnotationGPUDevices, choiceOf(pod, "n", []string{cardName("n", 0)})), "n")
 		require.Zero(t, free(c, m))
 		_, quarantined := m.Reservations()
 		require.Zero(t, quarantined)

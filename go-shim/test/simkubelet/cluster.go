@@ -18,10 +18,7 @@ import (
 // AddNode registers a node. Pods bound to it from then on are run.
 func (k *Kubelet) AddNode(ctx context.Context, spec NodeSpec) error {
 	node := &simNode{spec: spec, devices: newDeviceTable(spec.inventory())}
-	object, err := spec.object(node.devices)
-	if err != nil {
-		return err
-	}
+	object := spec.object(node.devices)
 	k.mu.Lock()
 	if _, exists := k.nodes[spec.Name]; exists {
 		k.mu.Unlock()

@@ -1,7 +1,6 @@
 package simkubelet
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -271,9 +270,4 @@ func (k *Kubelet) Allocations() map[types.UID]Allocation {
 		maps.Copy(all, node.devices.allocations)
 	}
 	return all
-}
-
-// sortAllocations puts allocations into the order in which they are published.
-func sortAllocations(allocations []api.PodAllocation) {
-	slices.SortFunc(allocations, func(a, b api.PodAllocation) int { return cmp.Compare(a.PodUID, b.PodUID) })
 }

@@ -1,7 +1,6 @@
 package simkubelet
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -54,7 +53,7 @@ func (s NodeSpec) inventory() []api.InventoryDevice {
 }
 
 // object returns the Node as a kubelet registers it.
-func (s NodeSpec) object(devices *deviceTable) (*corev1.Node, error) {
+func (s NodeSpec) object(devices *deviceTable) *corev1.Node {
 	maxPods := s.MaxPods
 	if maxPods == 0 {
 		maxPods = defaultMaxPods
@@ -94,10 +93,7 @@ func (s NodeSpec) object(devices *deviceTable) (*corev1.Node, error) {
 	node.Status.Allocatable = node.Status.Capacity.DeepCopy()
 	if s.Mode == Enforced && s.GPUs > 0 {
 		node.Status.Capacity[api.ResourceGPUPercent] = *resource.NewQuantity(int64(s.GPUs)*api.GPUPercentPerCard, resource.DecimalSI)
-		status, annotations, err := deviceReport(devices)
-		if err != nil {
-			return nil, err
-		}
+		status, annotations := deviceReport(devices)
 		for name, quantity := range status {
 			node.Status.Allocatable[name] = quantity
 		}
@@ -105,30 +101,21 @@ func (s NodeSpec) object(devices *deviceTable) (*corev1.Node, error) {
 			node.Annotations[name] = value
 		}
 	}
-	return node, nil
+	return node
 }
 
 // deviceReport returns the part of a Node that follows from the state of its cards.
-func deviceReport(devices *deviceTable) (corev1.ResourceList, map[string]string, error) {
-	inventory, err := json.Marshal(devices.inventory())
-	if err != nil {
-		return nil, nil, err
-	}
+func deviceReport(devices *deviceTable) (corev1.ResourceList, map[string]string) {
 	held := make([]api.PodAllocation, 0, len(devices.allocations))
 	for pod, allocation := range devices.allocations {
 		held = append(held, api.PodAllocation{PodUID: string(pod), Devices: allocation.Devices, Percent: allocation.Percent})
-	}
-	sortAllocations(held)
-	allocations, err := json.Marshal(held)
-	if err != nil {
-		return nil, nil, err
 	}
 	cards, percent := devices.allocatable()
 	return corev1.ResourceList{
 			api.ResourceGPU:        *resource.NewQuantity(cards, resource.DecimalSI),
 			api.ResourceGPUPercent: *resource.NewQuantity(percent, resource.DecimalSI),
 		}, map[string]string{
-			api.AnnotationGPUInventory:  string(inventory),
-			api.AnnotationGPUAllocation: string(allocations),
-		}, nil
+			api.AnnotationGPUInventory:  api.FormatInventory(devices.inventory()),
+			api.AnnotationGPUAllocation: api.FormatAllocations(held),
+		}
 }

@@ -1,7 +1,6 @@
 package simkubelet
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -31,13 +30,9 @@ func deviceChoice(pod *corev1.Pod) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	var choice api.DeviceChoice
-	if err := json.Unmarshal([]byte(value), &choice); err != nil {
-		return nil, fmt.Errorf("annotation %s is not a device choice: %w", api.AnnotationGPUDevices, err)
-	}
-	if choice.PodUID != string(pod.UID) || choice.Node != pod.Spec.NodeName {
-		return nil, fmt.Errorf("annotation %s is for pod UID %q on node %q, not for this pod (%q on %q)",
-			api.AnnotationGPUDevices, choice.PodUID, choice.Node, pod.UID, pod.Spec.NodeName)
+	choice, err := api.ParseDeviceChoice(value, string(pod.UID), pod.Spec.NodeName)
+	if err != nil {
+		return nil, fmt.Errorf("annotation %s is not followed: %w", api.AnnotationGPUDevices, err)
 	}
 	return choice.Devices, nil
 }

@@ -145,11 +145,8 @@ func (k *Kubelet) publish(ctx context.Context, name string) error {
 		return nil
 	}
 	version := node.version
-	allocatable, annotations, err := deviceReport(node.devices)
+	allocatable, annotations := deviceReport(node.devices)
 	k.mu.Unlock()
-	if err != nil {
-		return err
-	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"annotations": annotations},
 		"status":   map[string]any{"allocatable": allocatable},
