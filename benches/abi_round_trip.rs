@@ -35,6 +35,7 @@ fn kernel_node(key: u64, generation: i64) -> NodeDelta {
             |device| if device < 8 { MilliGpu::CARD } else { MilliGpu::ZERO },
         ),
         shares_offered: true,
+        mig: Default::default(),
         first_pod: 0,
         pod_count: 0,
     }
@@ -56,6 +57,8 @@ fn abi_node(key: u64, generation: i64) -> abi::mortise_node_delta {
         gpu_count: 8,
         flags: abi::MORTISE_NODE_OFFERS_SHARES as u16,
         gpu_capacity_milli: node.capacity.map(MilliGpu::get),
+        mig_model: [0; 16],
+        mig_places: [0; 16],
     }
 }
 
@@ -82,6 +85,8 @@ impl Pair {
             mix_kind_count: 0,
             mix_kind_stride: 0,
             threads: 0,
+            mig_strategy: std::ptr::null(),
+            mig_strategy_length: 0,
         };
         let mut handle = 0;
         // SAFETY: both point at live values.
@@ -165,7 +170,8 @@ fn score(
         score: 0,
         candidate_index: 0,
         devices: 0,
-        reserved: 0,
+        mig_count: 0,
+        mig: [abi::mortise_mig_instance { device: 0, place: 0 }; 16],
     };
     // SAFETY: all point at live values that say their own length.
     let status = unsafe {
@@ -192,6 +198,7 @@ fn bench_score(criterion: &mut Criterion) {
         models: ModelSet::ANY,
         priority: Priority(0),
         tier: Tier::Training,
+        mig: Default::default(),
     };
     let abi_pod = abi::mortise_pod_request {
         struct_size: struct_size::<abi::mortise_pod_request>(),
@@ -206,6 +213,7 @@ fn bench_score(criterion: &mut Criterion) {
         gpu_milli: 1_000,
         tier: 1,
         reserved: [0; 7],
+        mig: [abi::mortise_mig_kind { profile: 0, count: 0 }; 4],
     };
     for nodes in NODES {
         let mut pair = Pair::new(nodes);

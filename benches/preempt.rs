@@ -150,6 +150,7 @@ fn delta(node: u64, first: usize, pods: &[PodRecord]) -> NodeDelta {
         gpu_count: CARDS as u8,
         capacity,
         shares_offered: true,
+        mig: Default::default(),
         first_pod: first as u32,
         pod_count: pods.len() as u32,
     }
@@ -164,6 +165,7 @@ fn request(gpu: GpuRequest, tier: Tier) -> PodRequest {
         models: ModelSet::ANY,
         priority: priority(tier),
         tier,
+        mig: Default::default(),
     }
 }
 

@@ -113,7 +113,7 @@ extern "C" {
 
 /* Major in the upper, minor in the lower 16 bits. Another major, or a caller's
  * minor above the library's, is refused by the handshake. */
-#define MORTISE_ABI_VERSION 0x00010002u
+#define MORTISE_ABI_VERSION 0x00010003u
 
 /* ----------------------------------------------------------------- statuses */
 
@@ -177,6 +177,14 @@ typedef int32_t mortise_status;
 #define MORTISE_REASON_TOO_FEW_CARDS 9
 /* There is no node. */
 #define MORTISE_REASON_NO_NODE 10
+/* No card of the node offers the MIG profile. */
+#define MORTISE_REASON_NO_MIG_PROFILE 11
+/* A card has as many memory slices free, but no place where the MIG profile may start. */
+#define MORTISE_REASON_NO_LEGAL_MIG_START 12
+/* No card has as many memory slices free as the MIG profile needs. */
+#define MORTISE_REASON_INSUFFICIENT_MIG_SLICES 13
+/* There are places for some of the MIG instances, but not for all. */
+#define MORTISE_REASON_INSUFFICIENT_MIG_INSTANCES 14
 
 /* ------------------------------------------------------------------- limits */
 
@@ -198,6 +206,8 @@ typedef int32_t mortise_status;
 #define MORTISE_MAX_GROUP_PODS 4096
 #define MORTISE_MAX_DECLARED_SECONDS 2592000
 #define MORTISE_MAX_THREADS 64
+#define MORTISE_MAX_MIG_KINDS 4    /* different profiles that one pod may ask for */
+#define MORTISE_MAX_MIG_PER_POD 16 /* instances that one pod may ask for or hold */
 #define MORTISE_MAX_STRUCT_SIZE 4096
 #define MORTISE_MAX_LOCK_WAIT_MILLISECONDS 60000
 #define MORTISE_DEFAULT_LOCK_WAIT_MILLISECONDS 1000
@@ -258,6 +268,8 @@ typedef struct mortise_handshake_info {
     uint32_t checkpoint_warning_size;
     uint32_t plan_buffers_size;
     uint32_t plan_size;
+    uint32_t mig_place_size;
+    uint32_t reserved;
 } mortise_handshake_info;
 #define MORTISE_HANDSHAKE_INFO_MIN_SIZE 104
 
@@ -296,8 +308,40 @@ typedef struct mortise_config {
     uint32_t mix_kind_stride;        /* sizeof(mortise_mix_kind) */
     uint32_t threads;                /* that may share one call, the caller's among them: 0 or
                                         1 is none but the caller's */
+    const char *mig_strategy;        /* as strategy, for card and start of MIG instances. Names:
+                                        mortise_mig_strategy_name */
+    size_t mig_strategy_length;      /* bytes */
 } mortise_config;
 #define MORTISE_CONFIG_MIN_SIZE 16
+
+/* MIG. A card in MIG mode is a row of memory slices; an instance of a profile
+ * takes some of them from a legal start on. MIG models, profiles (by name, such
+ * as 1g.10gb or 1g.10gb+me) and the places of a model (a profile at a start) have
+ * numbers, which mortise_mig_model_name, mortise_mig_profile_name and
+ * mortise_mig_place_at tell. They are those of the library: look them up, do not
+ * store them. */
+
+/* So many instances of one profile; count 0 is none. */
+typedef struct mortise_mig_kind {
+    uint8_t profile;
+    uint8_t count;
+} mortise_mig_kind;
+
+/* An instance on a node. */
+typedef struct mortise_mig_instance {
+    uint8_t device; /* the card */
+    uint8_t place;  /* of the card's model */
+} mortise_mig_instance;
+
+/* A place of a MIG model. */
+typedef struct mortise_mig_place {
+    uint32_t struct_size;
+    uint8_t profile;
+    uint8_t start;  /* first memory slice */
+    uint8_t slices; /* memory slices */
+    uint8_t media;  /* 1: has the media engines (+me), at most one instance of a card; else 0 */
+} mortise_mig_place;
+#define MORTISE_MIG_PLACE_MIN_SIZE 8
 
 /* mortise_node_delta.flags */
 #define MORTISE_NODE_OFFERS_SHARES 1u /* shares of a card may be placed here; without it the
@@ -320,7 +364,12 @@ typedef struct mortise_node_delta {
     uint16_t gpu_count;          /* devices, healthy or not: 0..16 */
     uint16_t flags;              /* MORTISE_NODE_* */
     uint16_t gpu_capacity_milli[MORTISE_MAX_GPUS_PER_NODE]; /* 0..1000 each; 0 from
-                                    gpu_count on */
+                                    gpu_count on, and for cards in MIG mode */
+    uint8_t mig_model[MORTISE_MAX_GPUS_PER_NODE]; /* MIG model of a card in MIG mode; else 0 */
+    uint32_t mig_places[MORTISE_MAX_GPUS_PER_NODE]; /* bit i: the card offers place i of its MIG
+                                    model. Instances that exist do not overlap; where they
+                                    are made when asked for, places may. A place is free
+                                    while none of its slices is in use */
 } mortise_node_delta;
 #define MORTISE_NODE_DELTA_MIN_SIZE 104
 
@@ -348,7 +397,11 @@ typedef struct mortise_pod_record {
     uint16_t unknown_cards;
     uint8_t tier;               /* MORTISE_TIER_* */
     uint8_t flags;              /* MORTISE_POD_* */
-    uint16_t reserved;
+    uint16_t mig_count;         /* MIG instances that are known: 0..MORTISE_MAX_MIG_PER_POD */
+    mortise_mig_kind mig_unknown[MORTISE_MAX_MIG_KINDS]; /* instances it holds of which only the
+                                   profile is known */
+    mortise_mig_instance mig[MORTISE_MAX_MIG_PER_POD]; /* the known ones, in any order; zero
+                                   from mig_count on */
 } mortise_pod_record;
 #define MORTISE_POD_RECORD_MIN_SIZE 72
 
@@ -371,6 +424,7 @@ typedef struct mortise_pod_request {
     uint16_t gpu_milli;      /* per device */
     uint8_t tier;            /* MORTISE_TIER_* */
     uint8_t reserved[7];
+    mortise_mig_kind mig[MORTISE_MAX_MIG_KINDS]; /* MIG instances, on one node, beside the GPUs */
 } mortise_pod_request;
 #define MORTISE_POD_REQUEST_MIN_SIZE 64
 
@@ -441,13 +495,16 @@ typedef struct mortise_decision {
     uint32_t candidate_index;   /* of the best in candidates; MORTISE_CANDIDATE_NONE if
                                    nothing fits, or with MORTISE_SCORE_ALL_NODES */
     uint16_t devices;           /* the devices it gets */
-    uint16_t reserved;
+    uint16_t mig_count;         /* MIG instances it gets */
+    mortise_mig_instance mig[MORTISE_MAX_MIG_PER_POD]; /* which; zero from mig_count on */
 } mortise_decision;
 #define MORTISE_DECISION_MIN_SIZE 16
 
 /* Why a node does not take a pod, with figures for a sentence. The unit follows
- * the reason: milli-cores, bytes, GPU milli, or cards (INSUFFICIENT_WHOLE_CARDS,
- * NO_GPU, TOO_FEW_CARDS). Array element. */
+ * the reason: milli-cores, bytes, GPU milli, cards (INSUFFICIENT_WHOLE_CARDS,
+ * NO_GPU, TOO_FEW_CARDS), MIG instances (NO_MIG_PROFILE,
+ * INSUFFICIENT_MIG_INSTANCES) or memory slices of one card (NO_LEGAL_MIG_START,
+ * INSUFFICIENT_MIG_SLICES). Array element. */
 typedef struct mortise_node_reason {
     mortise_node_ref node_ref;
     int64_t need;         /* asked for; 0 where there is nothing to count */
@@ -682,6 +739,10 @@ typedef struct mortise_fragmentation_report {
     int64_t fragment_milli;  /* fragment amount: idle GPU a typical pod cannot use (FGD,
                                 Weng et al., USENIX ATC 2023), mean over the mix */
     int64_t stranded_milli;  /* expected to be idle when nothing more fits */
+    int64_t mig_slices;      /* memory slices of cards in MIG mode */
+    int64_t mig_used_slices; /* of them in use */
+    int64_t mig_stranded_milli; /* of cards in MIG mode, expected to be idle when nothing more of
+                                the mix of profiles fits */
 } mortise_fragmentation_report;
 #define MORTISE_FRAGMENTATION_REPORT_MIN_SIZE 16
 
@@ -717,6 +778,22 @@ const char *mortise_reason_name(uint16_t reason);
 
 /* Name of the index-th strategy, the default first; NULL past the end. Static. */
 const char *mortise_strategy_name(uint32_t index);
+
+/* Name of a MIG model, such as "h100-80gb". Numbers start at 1; NULL for 0 and
+ * past the end. Static. */
+const char *mortise_mig_model_name(uint8_t model);
+
+/* Name of a MIG profile, such as "1g.10gb". Numbers start at 0; NULL past the
+ * end. Static. */
+const char *mortise_mig_profile_name(uint8_t profile);
+
+/* Name of the index-th strategy for MIG instances, the default first; NULL past
+ * the end. Static. */
+const char *mortise_mig_strategy_name(uint32_t index);
+
+/* A place of a MIG model. Numbers start at 0; INVALID_VALUE past the end. */
+mortise_status mortise_mig_place_at(uint8_t model, uint8_t place, mortise_mig_place *out_place,
+                                    mortise_error *err);
 
 /* Refuses a caller whose header does not go with this library: call it once at
  * start with mortise_handshake_info_of_header().
@@ -873,6 +950,8 @@ static inline mortise_handshake_info mortise_handshake_info_of_header(void) {
     info.checkpoint_warning_size = (uint32_t)sizeof(mortise_checkpoint_warning);
     info.plan_buffers_size = (uint32_t)sizeof(mortise_plan_buffers);
     info.plan_size = (uint32_t)sizeof(mortise_plan);
+    info.mig_place_size = (uint32_t)sizeof(mortise_mig_place);
+    info.reserved = 0;
     return info;
 }
 
@@ -888,9 +967,10 @@ MORTISE_ASSERT_OFFSET(mortise_error, status, 4);
 MORTISE_ASSERT_OFFSET(mortise_error, required, 8);
 MORTISE_ASSERT_OFFSET(mortise_error, message, 16);
 
-MORTISE_ASSERT_SIZE(mortise_handshake_info, 104);
+MORTISE_ASSERT_SIZE(mortise_handshake_info, 112);
 MORTISE_ASSERT_OFFSET(mortise_handshake_info, abi_version, 4);
 MORTISE_ASSERT_OFFSET(mortise_handshake_info, plan_size, 100);
+MORTISE_ASSERT_OFFSET(mortise_handshake_info, mig_place_size, 104);
 MORTISE_ASSERT_OFFSET(mortise_handshake_info, stats_report_size, 60);
 
 MORTISE_ASSERT_SIZE(mortise_mix_kind, 32);
@@ -899,7 +979,7 @@ MORTISE_ASSERT_OFFSET(mortise_mix_kind, gpu_count, 24);
 MORTISE_ASSERT_OFFSET(mortise_mix_kind, gpu_milli, 26);
 MORTISE_ASSERT_OFFSET(mortise_mix_kind, reserved, 28);
 
-MORTISE_ASSERT_SIZE(mortise_config, 72);
+MORTISE_ASSERT_SIZE(mortise_config, 88);
 MORTISE_ASSERT_OFFSET(mortise_config, flags, 4);
 MORTISE_ASSERT_OFFSET(mortise_config, seed, 8);
 MORTISE_ASSERT_OFFSET(mortise_config, strategy, 16);
@@ -908,8 +988,14 @@ MORTISE_ASSERT_OFFSET(mortise_config, lock_wait_milliseconds, 40);
 MORTISE_ASSERT_OFFSET(mortise_config, mix_mode, 44);
 MORTISE_ASSERT_OFFSET(mortise_config, mix_kinds, 48);
 MORTISE_ASSERT_OFFSET(mortise_config, mix_kind_stride, 64);
+MORTISE_ASSERT_OFFSET(mortise_config, mig_strategy, 72);
 
-MORTISE_ASSERT_SIZE(mortise_node_delta, 104);
+MORTISE_ASSERT_SIZE(mortise_mig_kind, 2);
+MORTISE_ASSERT_SIZE(mortise_mig_instance, 2);
+MORTISE_ASSERT_SIZE(mortise_mig_place, 8);
+MORTISE_ASSERT_OFFSET(mortise_mig_place, media, 7);
+
+MORTISE_ASSERT_SIZE(mortise_node_delta, 184);
 MORTISE_ASSERT_OFFSET(mortise_node_delta, node_key, 8);
 MORTISE_ASSERT_OFFSET(mortise_node_delta, generation, 16);
 MORTISE_ASSERT_OFFSET(mortise_node_delta, memory_allocatable_bytes, 48);
@@ -918,8 +1004,10 @@ MORTISE_ASSERT_OFFSET(mortise_node_delta, pod_count, 64);
 MORTISE_ASSERT_OFFSET(mortise_node_delta, gpu_count, 68);
 MORTISE_ASSERT_OFFSET(mortise_node_delta, flags, 70);
 MORTISE_ASSERT_OFFSET(mortise_node_delta, gpu_capacity_milli, 72);
+MORTISE_ASSERT_OFFSET(mortise_node_delta, mig_model, 104);
+MORTISE_ASSERT_OFFSET(mortise_node_delta, mig_places, 120);
 
-MORTISE_ASSERT_SIZE(mortise_pod_record, 72);
+MORTISE_ASSERT_SIZE(mortise_pod_record, 112);
 MORTISE_ASSERT_OFFSET(mortise_pod_record, cpu_milli, 16);
 MORTISE_ASSERT_OFFSET(mortise_pod_record, checkpoint_seconds, 40);
 MORTISE_ASSERT_OFFSET(mortise_pod_record, allowed_models, 48);
@@ -927,15 +1015,18 @@ MORTISE_ASSERT_OFFSET(mortise_pod_record, priority, 56);
 MORTISE_ASSERT_OFFSET(mortise_pod_record, gpu_count, 60);
 MORTISE_ASSERT_OFFSET(mortise_pod_record, device_mask, 64);
 MORTISE_ASSERT_OFFSET(mortise_pod_record, tier, 68);
-MORTISE_ASSERT_OFFSET(mortise_pod_record, reserved, 70);
+MORTISE_ASSERT_OFFSET(mortise_pod_record, mig_count, 70);
+MORTISE_ASSERT_OFFSET(mortise_pod_record, mig_unknown, 72);
+MORTISE_ASSERT_OFFSET(mortise_pod_record, mig, 80);
 
-MORTISE_ASSERT_SIZE(mortise_pod_request, 64);
+MORTISE_ASSERT_SIZE(mortise_pod_request, 72);
 MORTISE_ASSERT_OFFSET(mortise_pod_request, uid_hi, 8);
 MORTISE_ASSERT_OFFSET(mortise_pod_request, cpu_milli, 24);
 MORTISE_ASSERT_OFFSET(mortise_pod_request, allowed_models, 40);
 MORTISE_ASSERT_OFFSET(mortise_pod_request, priority, 48);
 MORTISE_ASSERT_OFFSET(mortise_pod_request, gpu_milli, 54);
 MORTISE_ASSERT_OFFSET(mortise_pod_request, tier, 56);
+MORTISE_ASSERT_OFFSET(mortise_pod_request, mig, 64);
 
 MORTISE_ASSERT_SIZE(mortise_sync_request, 72);
 MORTISE_ASSERT_OFFSET(mortise_sync_request, upserts, 8);
@@ -962,17 +1053,19 @@ MORTISE_ASSERT_OFFSET(mortise_node_score, score, 8);
 MORTISE_ASSERT_OFFSET(mortise_node_score, devices, 16);
 MORTISE_ASSERT_OFFSET(mortise_node_score, reason, 18);
 
-MORTISE_ASSERT_SIZE(mortise_decision, 32);
+MORTISE_ASSERT_SIZE(mortise_decision, 64);
 MORTISE_ASSERT_OFFSET(mortise_decision, node_ref, 8);
 MORTISE_ASSERT_OFFSET(mortise_decision, candidate_index, 24);
 MORTISE_ASSERT_OFFSET(mortise_decision, devices, 28);
+MORTISE_ASSERT_OFFSET(mortise_decision, mig, 32);
 
 MORTISE_ASSERT_SIZE(mortise_node_reason, 40);
 MORTISE_ASSERT_OFFSET(mortise_node_reason, largest_free, 24);
 MORTISE_ASSERT_OFFSET(mortise_node_reason, reason, 32);
 
-MORTISE_ASSERT_SIZE(mortise_fragmentation_report, 40);
+MORTISE_ASSERT_SIZE(mortise_fragmentation_report, 64);
 MORTISE_ASSERT_OFFSET(mortise_fragmentation_report, stranded_milli, 32);
+MORTISE_ASSERT_OFFSET(mortise_fragmentation_report, mig_stranded_milli, 56);
 
 MORTISE_ASSERT_SIZE(mortise_stats_report, 96);
 MORTISE_ASSERT_OFFSET(mortise_stats_report, memo_bytes, 32);

@@ -166,6 +166,7 @@ int main(void) {
     check_structs();
     check_values();
     check_preempt();
+    check_mig();
     check_faults();
     check_memory();
     printf("%u passed, %u failed\n", checks_passed, checks_failed);

@@ -52,6 +52,7 @@ void check_pointers(void);
 void check_structs(void);
 void check_values(void);
 void check_preempt(void);
+void check_mig(void);
 void check_faults(void);
 void check_memory(void);
 

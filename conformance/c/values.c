@@ -156,8 +156,8 @@ static void pod_records(void) {
     pod.flags = 0x80;
     expect_record(pod, MORTISE_ERR_NOT_SUPPORTED, "pods[0].flags");
     pod = new_pod_record(1, 1, 1000, 1);
-    pod.reserved = 1;
-    expect_record(pod, MORTISE_ERR_NOT_SUPPORTED, "pods[0].reserved");
+    pod.mig_count = MORTISE_MAX_MIG_PER_POD + 1;
+    expect_record(pod, MORTISE_ERR_LIMIT_EXCEEDED, "pods[0].mig_count");
     pod = new_pod_record(1, 1, 1000, 1);
     pod.cpu_milli = -1;
     expect_record(pod, MORTISE_ERR_INVALID_VALUE, "cpu");

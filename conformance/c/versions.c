@@ -9,6 +9,7 @@ static void names(void) {
     CHECK(mortise_status_name(-1) == NULL);
     CHECK(strcmp(mortise_reason_name(MORTISE_REASON_INSUFFICIENT_CPU), "InsufficientCpu") == 0);
     CHECK(strcmp(mortise_reason_name(MORTISE_REASON_NO_NODE), "NoNode") == 0);
+    CHECK(strcmp(mortise_reason_name(MORTISE_REASON_INSUFFICIENT_MIG_INSTANCES), "InsufficientMigInstances") == 0);
     CHECK(mortise_reason_name(UINT16_MAX) == NULL);
     CHECK(strcmp(mortise_strategy_name(0), "expected-stranding") == 0);
     uint32_t count = 0;
@@ -42,6 +43,10 @@ static void handshake(void) {
     info.abi_version = MORTISE_ABI_VERSION + 1;
     EXPECT(mortise_handshake(&info, &err), MORTISE_ERR_ABI_MISMATCH, "abi_version");
 
+    info = mortise_handshake_info_of_header();
+    info.reserved = 1;
+    EXPECT(mortise_handshake(&info, &err), MORTISE_ERR_NOT_SUPPORTED, "info.reserved");
+
     /* Each size is looked at, and named. */
     static const char *const fields[] = {
         "error_size",      "config_size",      "mix_kind_size",     "node_delta_size",
@@ -49,7 +54,8 @@ static void handshake(void) {
         "score_request_size", "node_score_size", "decision_size",   "node_reason_size",
         "fragmentation_report_size", "stats_report_size", "pod_facts_size", "gang_size",
         "preempt_request_size", "victim_size", "plan_placement_size", "runner_up_size",
-        "blocked_size", "checkpoint_warning_size", "plan_buffers_size", "plan_size"};
+        "blocked_size", "checkpoint_warning_size", "plan_buffers_size", "plan_size",
+        "mig_place_size"};
     for (size_t field = 0; field < sizeof fields / sizeof *fields; field++) {
         info = mortise_handshake_info_of_header();
         uint32_t values[sizeof info / sizeof(uint32_t)];

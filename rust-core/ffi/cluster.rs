@@ -3,6 +3,7 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
+use mortise_core::mig::MigStrategy;
 use mortise_core::{Config, Kernel, MixMode, Strategy};
 
 use crate::abi;
@@ -80,6 +81,8 @@ unsafe fn kernel_config(
         mix: unsafe { mix(regions, config)? },
         score_cpu_only: config.flags & abi::MORTISE_CONFIG_SKIP_CPU_ONLY == 0,
         memo_bytes,
+        // SAFETY: passed on.
+        mig_strategy: unsafe { mig_strategy(regions, config)? },
     })
 }
 
@@ -96,6 +99,28 @@ unsafe fn strategy(regions: &mut Regions, config: &abi::mortise_config) -> Resul
             "config.strategy",
             config.strategy,
             config.strategy_length,
+            abi::MORTISE_MAX_STRATEGY_BYTES,
+        )?
+    };
+    Ok(name.parse()?)
+}
+
+/// # Safety
+/// As [`kernel_config`].
+unsafe fn mig_strategy(
+    regions: &mut Regions,
+    config: &abi::mortise_config,
+) -> Result<MigStrategy, Fault> {
+    if config.mig_strategy.is_null() && config.mig_strategy_length == 0 {
+        return Ok(MigStrategy::default());
+    }
+    // SAFETY: passed on.
+    let name = unsafe {
+        read_text(
+            regions,
+            "config.mig_strategy",
+            config.mig_strategy,
+            config.mig_strategy_length,
             abi::MORTISE_MAX_STRATEGY_BYTES,
         )?
     };

@@ -1,5 +1,6 @@
 //! The header's structs as the kernel's types. No enum or bool is made from bytes: every value is looked at first.
 
+use mortise_core::mig::{MAX_MIG_KINDS, MAX_MIG_PER_POD};
 use mortise_core::preempt::{
     Disruption, Gang, MAX_DECLARED_SECONDS, MAX_GROUP_MEMBERS, MAX_POD_FACTS, NONE, PodFacts,
 };
@@ -12,6 +13,8 @@ use crate::abi;
 use crate::boundary::{check_flags, check_reserved};
 use crate::fault::Fault;
 
+mod mig;
+
 const _: () = {
     assert!(limits::MAX_GPUS_PER_NODE == abi::MORTISE_MAX_GPUS_PER_NODE as usize);
     assert!(limits::MAX_NODES == abi::MORTISE_MAX_NODES as usize);
@@ -21,6 +24,8 @@ const _: () = {
     assert!(limits::MAX_MIX_KINDS == abi::MORTISE_MAX_MIX_KINDS as usize);
     assert!(limits::MAX_MEMO_BYTES as u64 == abi::MORTISE_MAX_MEMO_BYTES);
     assert!(limits::CARD_MILLI as u32 == abi::MORTISE_MILLI_PER_GPU);
+    assert!(MAX_MIG_KINDS == abi::MORTISE_MAX_MIG_KINDS as usize);
+    assert!(MAX_MIG_PER_POD == abi::MORTISE_MAX_MIG_PER_POD as usize);
     assert!(Tier::Inference as u32 == abi::MORTISE_TIER_INFERENCE);
     assert!(Tier::Training as u32 == abi::MORTISE_TIER_TRAINING);
     assert!(Tier::Batch as u32 == abi::MORTISE_TIER_BATCH);
@@ -103,6 +108,7 @@ pub(crate) fn pod_request(
         models: ModelSet(pod.allowed_models),
         priority: Priority(pod.priority),
         tier: place.tier(pod.tier)?,
+        mig: mig::request(place, "mig", &pod.mig)?,
     };
     request.validate().map_err(|error| place.locate(error))?;
     Ok((request, pod.flags & abi::MORTISE_REQUEST_NO_LEARN == 0))
@@ -117,7 +123,6 @@ pub(crate) fn pod_record(index: usize, pod: &abi::mortise_pod_record) -> Result<
     let place = Place::at("request.pods", index);
     let flags = u32::from(pod.flags);
     place.flags(flags, KNOWN)?;
-    place.reserved(u64::from(pod.reserved))?;
     let unknown = u8::try_from(pod.unknown_cards)
         .ok()
         .filter(|&cards| usize::from(cards) <= limits::MAX_GPUS_PER_NODE)
@@ -141,6 +146,7 @@ pub(crate) fn pod_record(index: usize, pod: &abi::mortise_pod_record) -> Result<
         no_learn: flags & abi::MORTISE_POD_NO_LEARN != 0,
         reservation: flags & abi::MORTISE_POD_RESERVATION != 0,
         models: ModelSet(pod.allowed_models),
+        mig: mig::held(place, pod)?,
     })
 }
 
@@ -189,6 +195,7 @@ pub(crate) fn node_delta(index: usize, node: &abi::mortise_node_delta) -> Result
         gpu_count,
         capacity,
         shares_offered: flags & abi::MORTISE_NODE_OFFERS_SHARES != 0,
+        mig: mig::cards(place, node)?,
         first_pod: node.first_pod,
         pod_count: node.pod_count,
     })

@@ -11,6 +11,7 @@ mod convert;
 mod debug;
 mod fault;
 mod handles;
+mod mig;
 mod plan_output;
 mod preempt;
 mod report;
@@ -23,6 +24,7 @@ mod version;
 
 pub use cluster::*;
 pub use debug::*;
+pub use mig::*;
 pub use preempt::*;
 pub use report::*;
 pub use score::*;

@@ -29,6 +29,9 @@ pub unsafe extern "C" fn mortise_fragmentation(
             idle_milli: found.idle_milli.cast_signed(),
             fragment_milli: found.fragment_milli.cast_signed(),
             stranded_milli: found.stranded_milli.cast_signed(),
+            mig_slices: found.mig_slices.0.cast_signed(),
+            mig_used_slices: found.mig_slices.1.cast_signed(),
+            mig_stranded_milli: found.mig_stranded_milli.cast_signed(),
         });
         Ok(())
     };

@@ -1,5 +1,6 @@
 //! Section "score calls": the best candidate, and why others do not fit.
 
+use mortise_core::mig::MigInstances;
 use mortise_core::{Candidates, DeviceMask, NodeReason, NodeRef, NodeScore, Reason, Unfit};
 
 use crate::abi;
@@ -90,12 +91,24 @@ pub unsafe extern "C" fn mortise_score(
             score: decision.score,
             candidate_index: decision.candidate.unwrap_or(abi::MORTISE_CANDIDATE_NONE),
             devices: devices.0,
-            reserved: 0,
+            mig_count: decision.mig.as_slice().len() as u16,
+            mig: mig_instances(&decision.mig),
         });
         Ok(())
     };
     // SAFETY: the header's promise for `err`.
     unsafe { enter(err, body) }
+}
+
+fn mig_instances(
+    chosen: &MigInstances,
+) -> [abi::mortise_mig_instance; abi::MORTISE_MAX_MIG_PER_POD as usize] {
+    let mut out =
+        [abi::mortise_mig_instance { device: 0, place: 0 }; abi::MORTISE_MAX_MIG_PER_POD as usize];
+    for (to, from) in out.iter_mut().zip(chosen.as_slice()) {
+        *to = abi::mortise_mig_instance { device: from.device, place: from.placement };
+    }
+    out
 }
 
 /// Whether every node is a candidate.

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 use std::ptr;
 
 use crate::abi;
-use crate::boundary::{enter, read_struct};
+use crate::boundary::{check_reserved, enter, read_struct};
 use crate::fault::Fault;
 use crate::pin_to_header;
 
@@ -40,7 +40,7 @@ const STATUS_NAMES: [&CStr; 19] = [
     c"MORTISE_ERR_NOT_SUPPORTED",
 ];
 
-const REASON_NAMES: [&CStr; 11] = [
+const REASON_NAMES: [&CStr; 15] = [
     c"None",
     c"ModelMismatch",
     c"NoGpu",
@@ -52,6 +52,10 @@ const REASON_NAMES: [&CStr; 11] = [
     c"SharesNotOffered",
     c"TooFewCards",
     c"NoNode",
+    c"NoMigProfile",
+    c"NoLegalMigStart",
+    c"InsufficientMigSlices",
+    c"InsufficientMigInstances",
 ];
 
 const STRATEGY_NAMES: [&CStr; 9] = [
@@ -107,6 +111,7 @@ pub unsafe extern "C" fn mortise_handshake(
         // SAFETY: the header's promise for `info`.
         let info = unsafe { read_struct(regions, "info", info)? };
         check_version(info.abi_version)?;
+        check_reserved("info.reserved", info.reserved.into())?;
         check_sizes(&info)
     };
     // SAFETY: the header's promise for `err`.
@@ -155,6 +160,7 @@ fn check_sizes(info: &abi::mortise_handshake_info) -> Result<(), Fault> {
         checkpoint_warning_size mortise_checkpoint_warning;
         plan_buffers_size mortise_plan_buffers;
         plan_size mortise_plan;
+        mig_place_size mortise_mig_place;
     }
     Ok(())
 }
@@ -196,6 +202,10 @@ mod tests {
             abi::MORTISE_REASON_SHARES_NOT_OFFERED,
             abi::MORTISE_REASON_TOO_FEW_CARDS,
             abi::MORTISE_REASON_NO_NODE,
+            abi::MORTISE_REASON_NO_MIG_PROFILE,
+            abi::MORTISE_REASON_NO_LEGAL_MIG_START,
+            abi::MORTISE_REASON_INSUFFICIENT_MIG_SLICES,
+            abi::MORTISE_REASON_INSUFFICIENT_MIG_INSTANCES,
         ];
         assert_eq!(header, Reason::ALL.map(|reason| reason as u32));
         assert_eq!(abi::MORTISE_REASON_NONE, 0);

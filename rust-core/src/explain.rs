@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::cluster::Cluster;
 use crate::filter::{Reason, check};
+use crate::kernel::check_mig;
 use crate::request::{GpuRequest, PodRequest};
 use crate::units::NodeKey;
 
@@ -40,7 +41,7 @@ pub fn explain(cluster: &Cluster, pod: &PodRequest) -> Explanation {
     for node in cluster.nodes() {
         let view = cluster.view_for(node.index as usize, pod.uid, pod.priority);
         explanation.nodes += 1;
-        match check(&view, pod) {
+        match check(&view, pod).and_then(|()| check_mig(cluster, node.index as usize, pod)) {
             Ok(()) => explanation.feasible += 1,
             Err(unfit) => counts[unfit.reason as usize - 1] += 1,
         }
@@ -83,6 +84,12 @@ pub const fn phrase(reason: Reason) -> &'static str {
         Reason::SharesNotOffered => "node(s) didn't offer shares of a GPU",
         Reason::TooFewCards => "node(s) had fewer GPUs than requested",
         Reason::NoNode => "node(s) were gone",
+        Reason::NoMigProfile => "node(s) didn't offer the MIG profile",
+        Reason::NoLegalMigStart => {
+            "node(s) had enough free MIG slices on a card but no legal start for the profile"
+        }
+        Reason::InsufficientMigSlices => "node(s) had too few free MIG slices on every card",
+        Reason::InsufficientMigInstances => "node(s) had places for some of the MIG instances only",
     }
 }
 

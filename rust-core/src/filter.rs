@@ -28,11 +28,20 @@ pub enum Reason {
     TooFewCards = 9,
     /// There is no node (vacant slot).
     NoNode = 10,
+    /// No card of the node offers the MIG profile.
+    NoMigProfile = 11,
+    /// A card has enough free memory slices, but no place for the MIG profile: the free ones are not where it may start, or not
+    /// next to each other.
+    NoLegalMigStart = 12,
+    /// No card has as many free memory slices as the MIG profile needs.
+    InsufficientMigSlices = 13,
+    /// The node has places for some of the MIG instances, but not for all.
+    InsufficientMigInstances = 14,
 }
 
 impl Reason {
     /// All reasons, by number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::ModelMismatch,
         Self::NoGpu,
         Self::InsufficientCpu,
@@ -43,6 +52,10 @@ impl Reason {
         Self::SharesNotOffered,
         Self::TooFewCards,
         Self::NoNode,
+        Self::NoMigProfile,
+        Self::NoLegalMigStart,
+        Self::InsufficientMigSlices,
+        Self::InsufficientMigInstances,
     ];
 
     /// The reason word for machines.
@@ -59,12 +72,17 @@ impl Reason {
             Self::SharesNotOffered => "SharesNotOffered",
             Self::TooFewCards => "TooFewCards",
             Self::NoNode => "NoNode",
+            Self::NoMigProfile => "NoMigProfile",
+            Self::NoLegalMigStart => "NoLegalMigStart",
+            Self::InsufficientMigSlices => "InsufficientMigSlices",
+            Self::InsufficientMigInstances => "InsufficientMigInstances",
         }
     }
 }
 
 /// A reason with its figures. The unit follows the reason: milli-CPU, bytes, cards (`NoGpu`, `TooFewCards`,
-/// `InsufficientWholeCards`) or milli-GPU; zero where there is nothing to count.
+/// `InsufficientWholeCards`), milli-GPU, MIG instances (`NoMigProfile`, `InsufficientMigInstances`) or memory slices of one card
+/// (`NoLegalMigStart`, `InsufficientMigSlices`); zero where there is nothing to count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Unfit {
     /// What stands in the way.

@@ -2,9 +2,12 @@
 
 mod decide;
 mod learned;
+mod mig;
 mod types;
 
 use decide::Scratch;
+use mig::MigScorer;
+pub(crate) use mig::check_mig;
 pub use types::{Candidates, Config, Decision, Fragmentation, NodeReason, NodeScore, Stats};
 
 use crate::cluster::{Cluster, SyncBatch, SyncReport};
@@ -27,6 +30,7 @@ pub struct Kernel {
     scorer: Scorer,
     columns: Columns,
     memory_floor: MemoryFloor,
+    mig: MigScorer,
     decisions: u64,
     scratch: Scratch,
 }
@@ -53,6 +57,7 @@ impl Kernel {
         Ok(Self {
             scorer: Scorer::new(config.strategy, config.score_cpu_only, mix, half),
             columns: Columns::new(half),
+            mig: MigScorer::new(config.mig_strategy),
             config,
             cluster: Cluster::new(),
             memory_floor: MemoryFloor::default(),
@@ -98,6 +103,9 @@ impl Kernel {
             let before = self.scorer.stranding().stats().arrivals;
             self.scorer.stranding_mut().observe(arrival);
             report.arrival_counted = self.scorer.stranding().stats().arrivals != before;
+            if report.arrival_counted {
+                self.mig.observe(&arrival.mig);
+            }
         }
         Ok(report)
     }
@@ -112,6 +120,8 @@ impl Kernel {
                 if pod.no_learn || pod.reservation {
                     continue;
                 }
+                let mig = self.cluster.asked_mig(node.index as usize, pod);
+                self.mig.observe(&mig);
                 self.scorer.stranding_mut().observe(&PodRequest {
                     uid: pod.uid,
                     cpu: pod.cpu,
@@ -120,6 +130,7 @@ impl Kernel {
                     models: pod.models,
                     priority: pod.priority,
                     tier: pod.tier,
+                    mig,
                 });
             }
         }
@@ -131,7 +142,10 @@ impl Kernel {
         let mut count = 0;
         for node in self.cluster.nodes() {
             let view = self.cluster.view_for(node.index as usize, pod.uid, pod.priority);
-            if let Err(unfit) = filter::check(&view, pod) {
+            let checked = filter::check(&view, pod);
+            if let Err(unfit) =
+                checked.and_then(|()| check_mig(&self.cluster, node.index as usize, pod))
+            {
                 if let Some(entry) = out.get_mut(count) {
                     *entry = NodeReason { node, unfit };
                 }
@@ -196,6 +210,8 @@ impl Kernel {
                 .iter()
                 .map(|shape| u64::from(stranding.expected_stranded_milli(shape)))
                 .sum(),
+            mig_slices: self.cluster.mig_slices(),
+            mig_stranded_milli: self.mig.stranded_milli(&self.cluster),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::limits::{CARD_MILLI, MAX_GPUS_PER_NODE, MAX_MEMORY_BYTES, MAX_MILLI_CPU};
+use crate::mig::MigRequest;
 use crate::units::{MemoryBytes, MilliCpu, MilliGpu, ModelSet, PodUid, Priority, Tier};
 
 /// The GPU part of a request.
@@ -109,6 +110,8 @@ pub struct PodRequest {
     pub priority: Priority,
     /// Tier.
     pub tier: Tier,
+    /// MIG instances, beside the GPUs.
+    pub mig: MigRequest,
 }
 
 impl PodRequest {
@@ -121,6 +124,12 @@ impl PodRequest {
         check_cpu("cpu request", self.cpu)?;
         check_memory("memory request", self.memory)?;
         GpuRequest::new(u16::from(self.gpu.count()), self.gpu.milli().get()).map(|_| ())
+    }
+
+    /// All but the MIG instances.
+    #[must_use]
+    pub const fn without_mig(&self) -> Self {
+        Self { mig: MigRequest::NONE, ..*self }
     }
 
     /// What the workload mix counts.

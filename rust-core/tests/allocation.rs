@@ -28,6 +28,7 @@ fn request(number: u64) -> PodRequest {
         models: ModelSet::ANY,
         priority: Priority(0),
         tier: Tier::Batch,
+        mig: Default::default(),
     }
 }
 

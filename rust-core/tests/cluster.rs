@@ -220,6 +220,7 @@ fn plain(key: u64) -> Node {
         gpu_count: 2,
         capacity,
         shares_offered: true,
+        mig: Default::default(),
         first_pod: 0,
         pod_count: 0,
     };
@@ -317,6 +318,7 @@ fn a_reservation_yields_to_its_pod_and_to_higher_priority_only() {
         models: mortise_core::ModelSet::ANY,
         priority: mortise_core::Priority(10),
         tier: mortise_core::Tier::Training,
+        mig: Default::default(),
     };
     model.place(&mut kernel, &pod, model.refs[&1], DeviceMask(0b11), Outcome::Reserved);
     let mut feasible = |uid: u128, priority: i32| {

@@ -38,6 +38,7 @@ fn config() -> impl proptest::strategy::Strategy<Value = Config> {
             mix,
             score_cpu_only,
             memo_bytes,
+            ..Config::default()
         })
 }
 
@@ -237,6 +238,7 @@ fn wrong_candidates_and_lengths_are_named_and_change_nothing() {
         models: ModelSet::ANY,
         priority: mortise_core::Priority(0),
         tier: mortise_core::Tier::Batch,
+        mig: Default::default(),
     };
     let error =
         run.kernel.decide(&pod, Candidates::Refs(&[unknown]), 0, None).expect_err("no such node");

@@ -49,6 +49,11 @@ fn is_true(unfit: Unfit, node: &NodeView, pod: &PodRequest) -> bool {
             figures == (cards, i64::from(node.shape.gpu_count), 0) && unfit.need > unfit.have
         }
         Reason::NoNode => false,
+        // The requests of this test ask for no MIG instance.
+        Reason::NoMigProfile
+        | Reason::NoLegalMigStart
+        | Reason::InsufficientMigSlices
+        | Reason::InsufficientMigInstances => false,
     }
 }
 
@@ -108,6 +113,7 @@ fn the_sentence_counts_reasons_and_names_the_largest_hole() {
             gpu_count: 4,
             capacity: std::array::from_fn(|d| if d < 4 { MilliGpu::CARD } else { MilliGpu::ZERO }),
             shares_offered: true,
+            mig: Default::default(),
             first_pod: 0,
             pod_count: 0,
         },
@@ -149,6 +155,7 @@ fn the_sentence_counts_reasons_and_names_the_largest_hole() {
         models: mortise_core::ModelSet::ANY,
         priority: mortise_core::Priority(0),
         tier: mortise_core::Tier::Batch,
+        mig: Default::default(),
     };
     let text = kernel.explain(&pod).to_string();
     assert_eq!(

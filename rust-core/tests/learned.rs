@@ -103,9 +103,9 @@ proptest! {
 #[test]
 fn bytes_of_something_else_are_refused_by_name() {
     let mut kernel = new_kernel(Config::default());
-    let error = kernel.import_learned(b"MCS1 and more").expect_err("a state, not a mix");
+    let error = kernel.import_learned(b"MCS2 and more").expect_err("a state, not a mix");
     assert_eq!(error.code(), ErrorCode::InvalidValue);
-    assert!(error.to_string().contains("MLS1"), "{error}");
-    let error = kernel.import_state(b"MLS1 and more").expect_err("a mix, not a state");
-    assert!(error.to_string().contains("MCS1"), "{error}");
+    assert!(error.to_string().contains("MLS2"), "{error}");
+    let error = kernel.import_state(b"MLS2 and more").expect_err("a mix, not a state");
+    assert!(error.to_string().contains("MCS2"), "{error}");
 }

@@ -13,6 +13,7 @@ import (
 // Config configures a Cluster.
 type Config struct {
 	Strategy    string // "": the library's default
+	MIGStrategy string // "": the library's default
 	Seed        uint64
 	MemoBytes   uint64        // 0: the library's default
 	SkipCPUOnly bool          // do not rank nodes for pods without GPUs
@@ -66,6 +67,8 @@ func New(config Config) (*Cluster, error) {
 func (c *Cluster) open(config Config) error {
 	strategy := C.CString(config.Strategy)
 	defer C.free(unsafe.Pointer(strategy))
+	migStrategy := C.CString(config.MIGStrategy)
+	defer C.free(unsafe.Pointer(migStrategy))
 	var in C.mortise_config
 	in.struct_size = C.uint32_t(unsafe.Sizeof(in))
 	in.seed = C.uint64_t(config.Seed)
@@ -74,6 +77,9 @@ func (c *Cluster) open(config Config) error {
 	in.threads = C.uint32_t(config.Threads)
 	if config.Strategy != "" {
 		in.strategy, in.strategy_length = strategy, C.size_t(len(config.Strategy))
+	}
+	if config.MIGStrategy != "" {
+		in.mig_strategy, in.mig_strategy_length = migStrategy, C.size_t(len(config.MIGStrategy))
 	}
 	if config.SkipCPUOnly {
 		in.flags |= C.MORTISE_CONFIG_SKIP_CPU_ONLY

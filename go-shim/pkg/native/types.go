@@ -16,6 +16,8 @@ const (
 	MaxModels         = C.MORTISE_MAX_MODELS
 	MaxModelNameBytes = C.MORTISE_MAX_MODEL_NAME_BYTES
 	MilliPerGPU       = C.MORTISE_MILLI_PER_GPU
+	MaxMIGKinds       = C.MORTISE_MAX_MIG_KINDS
+	MaxMIGPerPod      = C.MORTISE_MAX_MIG_PER_POD
 
 	ModelNone      uint32 = math.MaxUint32
 	ModelsAny      uint64 = math.MaxUint64
@@ -58,6 +60,8 @@ type NodeDelta struct {
 	GPUCount               uint16
 	Flags                  uint16
 	GPUCapacityMilli       [MaxGPUsPerNode]uint16
+	MIGModel               [MaxGPUsPerNode]uint8  // of cards in MIG mode; else 0
+	MIGPlaces              [MaxGPUsPerNode]uint32 // bit i: the card offers place i of its model
 }
 
 // PodRecord is mortise_pod_record: a pod on a node.
@@ -76,7 +80,9 @@ type PodRecord struct {
 	UnknownCards      uint16
 	Tier              uint8
 	Flags             uint8
-	Reserved          uint16
+	MIGCount          uint16
+	MIGUnknown        [MaxMIGKinds]MIGKind
+	MIG               [MaxMIGPerPod]MIGInstance
 }
 
 // PodRequest is mortise_pod_request: what a pod asks for. StructSize is set by the calls.
@@ -93,6 +99,7 @@ type PodRequest struct {
 	GPUMilli      uint16
 	Tier          uint8
 	Reserved      [7]uint8
+	MIG           [MaxMIGKinds]MIGKind
 }
 
 // NodeScore is mortise_node_score: what a candidate is worth. Score is absolute, higher is better.
@@ -112,7 +119,8 @@ type Decision struct {
 	Score         int64
 	Index         uint32 // of the best among the candidates
 	Devices       uint16
-	Reserved      uint16
+	MIGCount      uint16
+	MIG           [MaxMIGPerPod]MIGInstance
 }
 
 // SyncResult is mortise_sync_result.
@@ -135,6 +143,9 @@ type Fragmentation struct {
 	IdleMilli     int64
 	FragmentMilli int64
 	StrandedMilli int64
+
+	// Memory slices of cards in MIG mode, those in use, and what is expected to strand.
+	MIGSlices, MIGUsedSlices, MIGStrandedMilli int64
 }
 
 // Stats is mortise_stats_report.
@@ -165,6 +176,9 @@ var (
 	_ = map[bool]int{false: 0, unsafe.Offsetof(NodeDelta{}.PodCount) == unsafe.Offsetof(C.mortise_node_delta{}.pod_count): 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(NodeDelta{}.GPUCapacityMilli) == unsafe.Offsetof(C.mortise_node_delta{}.gpu_capacity_milli): 1}
 
+	_ = map[bool]int{false: 0, unsafe.Offsetof(NodeDelta{}.MIGModel) == unsafe.Offsetof(C.mortise_node_delta{}.mig_model): 1}
+	_ = map[bool]int{false: 0, unsafe.Offsetof(NodeDelta{}.MIGPlaces) == unsafe.Offsetof(C.mortise_node_delta{}.mig_places): 1}
+
 	_ = map[bool]int{false: 0, unsafe.Sizeof(PodRecord{}) == C.sizeof_mortise_pod_record: 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(PodRecord{}.CheckpointSeconds) == unsafe.Offsetof(C.mortise_pod_record{}.checkpoint_seconds): 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(PodRecord{}.AllowedModels) == unsafe.Offsetof(C.mortise_pod_record{}.allowed_models): 1}
@@ -172,10 +186,15 @@ var (
 	_ = map[bool]int{false: 0, unsafe.Offsetof(PodRecord{}.DeviceMask) == unsafe.Offsetof(C.mortise_pod_record{}.device_mask): 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(PodRecord{}.Flags) == unsafe.Offsetof(C.mortise_pod_record{}.flags): 1}
 
+	_ = map[bool]int{false: 0, unsafe.Offsetof(PodRecord{}.MIGUnknown) == unsafe.Offsetof(C.mortise_pod_record{}.mig_unknown): 1}
+	_ = map[bool]int{false: 0, unsafe.Offsetof(PodRecord{}.MIG) == unsafe.Offsetof(C.mortise_pod_record{}.mig): 1}
+
 	_ = map[bool]int{false: 0, unsafe.Sizeof(PodRequest{}) == C.sizeof_mortise_pod_request: 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(PodRequest{}.AllowedModels) == unsafe.Offsetof(C.mortise_pod_request{}.allowed_models): 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(PodRequest{}.GPUMilli) == unsafe.Offsetof(C.mortise_pod_request{}.gpu_milli): 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(PodRequest{}.Tier) == unsafe.Offsetof(C.mortise_pod_request{}.tier): 1}
+
+	_ = map[bool]int{false: 0, unsafe.Offsetof(PodRequest{}.MIG) == unsafe.Offsetof(C.mortise_pod_request{}.mig): 1}
 
 	_ = map[bool]int{false: 0, unsafe.Sizeof(NodeScore{}) == C.sizeof_mortise_node_score: 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(NodeScore{}.Devices) == unsafe.Offsetof(C.mortise_node_score{}.devices): 1}
@@ -185,11 +204,15 @@ var (
 	_ = map[bool]int{false: 0, unsafe.Offsetof(Decision{}.Index) == unsafe.Offsetof(C.mortise_decision{}.candidate_index): 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(Decision{}.Devices) == unsafe.Offsetof(C.mortise_decision{}.devices): 1}
 
+	_ = map[bool]int{false: 0, unsafe.Offsetof(Decision{}.MIG) == unsafe.Offsetof(C.mortise_decision{}.mig): 1}
+
 	_ = map[bool]int{false: 0, unsafe.Sizeof(SyncResult{}) == C.sizeof_mortise_sync_result: 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(SyncResult{}.ArrivalCounted) == unsafe.Offsetof(C.mortise_sync_result{}.arrival_counted): 1}
 
 	_ = map[bool]int{false: 0, unsafe.Sizeof(Fragmentation{}) == C.sizeof_mortise_fragmentation_report: 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(Fragmentation{}.StrandedMilli) == unsafe.Offsetof(C.mortise_fragmentation_report{}.stranded_milli): 1}
+
+	_ = map[bool]int{false: 0, unsafe.Offsetof(Fragmentation{}.MIGStrandedMilli) == unsafe.Offsetof(C.mortise_fragmentation_report{}.mig_stranded_milli): 1}
 
 	_ = map[bool]int{false: 0, unsafe.Sizeof(Stats{}) == C.sizeof_mortise_stats_report: 1}
 	_ = map[bool]int{false: 0, unsafe.Offsetof(Stats{}.MemoBytes) == unsafe.Offsetof(C.mortise_stats_report{}.memo_bytes): 1}

@@ -38,6 +38,7 @@ fn answers_are_those_of_the_kernel() {
                 .gpu_capacity_milli
                 .map(|milli| mortise_core::MilliGpu::new(milli).unwrap()),
             shares_offered: true,
+            mig: Default::default(),
             first_pod: 0,
             pod_count: 0,
         })
@@ -64,6 +65,7 @@ fn answers_are_those_of_the_kernel() {
             models: mortise_core::ModelSet::ANY,
             priority: mortise_core::Priority(0),
             tier: mortise_core::Tier::Training,
+            mig: Default::default(),
         };
         let mut scores = vec![NO_SCORE; refs.len()];
         let (status, decision) = cluster.score(&score_request(&request, &refs), &mut scores);

@@ -26,6 +26,9 @@ impl Cluster {
         if reserved != self.reserved {
             found.push(format!("reserved slots are {:?}, expected {reserved:?}", self.reserved));
         }
+        if !self.check_census() {
+            found.push("the counts of MIG layouts do not match the nodes".to_owned());
+        }
         let live = self.live.iter().filter(|&&live| live).count();
         if live != self.slot_of.len() {
             found.push(format!("{live} live slots, {} keys", self.slot_of.len()));
@@ -64,6 +67,7 @@ impl Cluster {
             self.memory_free[slot].0 == content.memory_reported.0 - derived.reserved_memory,
             "free memory is not reported minus reserved",
         );
+        expect(self.check_mig(slot), "MIG cards are not what the pods leave");
         expect(pods.is_sorted_by(|a, b| a.uid < b.uid), "pods are not in uid order");
         expect(self.version[slot] <= self.changes.last(), "version is from the future");
         if self.live[slot] {

@@ -2,7 +2,7 @@
 
 use super::levels::{DeviceLevels, derive};
 use super::pod::PodRecord;
-use super::{Cluster, Content};
+use super::{Cluster, Content, MigCards};
 use crate::error::Error;
 use crate::limits::{
     MAX_GPUS_PER_NODE, MAX_MEMORY_BYTES, MAX_MILLI_CPU, MAX_NODES, MAX_PODS_PER_NODE,
@@ -37,6 +37,8 @@ pub struct NodeDelta {
     pub capacity: DeviceLevels,
     /// Whether the node takes shares of a card (enforced mode).
     pub shares_offered: bool,
+    /// What each device offers of MIG; a device in MIG mode has a capacity of 0.
+    pub mig: MigCards,
     /// Index of the node's first pod in [`SyncBatch::pods`].
     pub first_pod: u32,
     /// Number of its pods; they follow each other.
@@ -126,7 +128,7 @@ impl Cluster {
                 expected: format!("at least {count}, its pod_count"),
             })?;
             for (offset, pod) in pods.iter().enumerate() {
-                pod.validate(next + offset, delta.gpu_count)?;
+                pod.validate(next + offset, delta)?;
             }
             check_unique_pods(pods, next, delta.key)?;
             next += count;
@@ -267,7 +269,8 @@ impl Cluster {
         let derived = derive(&delta.capacity, delta.gpu_count, held.iter());
         self.set_reserved(slot, reserved);
         self.generation[index] = delta.generation;
-        self.write_content(slot, &Content::of(delta), &derived)
+        let mig_changed = self.write_mig(slot, &delta.mig);
+        self.write_content(slot, &Content::of(delta), &derived, mig_changed)
     }
 }
 
@@ -307,6 +310,7 @@ impl NodeDelta {
                 format!("only {models} models are known; intern the name first"),
             ));
         }
+        self.validate_mig(what)?;
         if self.pod_count as usize > MAX_PODS_PER_NODE {
             return Err(Error::limit(what("pod_count"), self.pod_count, MAX_PODS_PER_NODE as i128));
         }

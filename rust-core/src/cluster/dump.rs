@@ -6,12 +6,12 @@
 use xxhash_rust::xxh3::Xxh3;
 
 use super::pod::PodRecord;
-use super::{Cluster, Content};
+use super::{Cluster, Content, MigCard, MigNode};
 use crate::error::Error;
 use crate::units::ModelId;
 
 /// First bytes of the canonical form.
-pub(super) const MAGIC: [u8; 4] = *b"MCS1";
+pub(super) const MAGIC: [u8; 4] = *b"MCS2";
 /// Number of [`ModelId::NONE`] in the canonical form.
 pub(super) const NO_MODEL: u8 = u8::MAX;
 
@@ -86,6 +86,7 @@ impl Cluster {
             let rank = models.iter().position(|&(_, id)| id == model);
             sink.put(&self.key[slot].0.to_le_bytes());
             write_content(sink, &self.content[slot], rank.map_or(NO_MODEL, |rank| rank as u8));
+            write_mig(sink, &self.content[slot], self.mig(slot));
             sink.put(&(self.pods[slot].len() as u16).to_le_bytes());
             for pod in &self.pods[slot] {
                 write_pod(sink, pod);
@@ -130,6 +131,17 @@ fn write_content(sink: &mut impl Sink, content: &Content, model: u8) {
     }
 }
 
+/// A byte for each device: the number of its MIG model, 0 without; then the places of those that have one.
+fn write_mig(sink: &mut impl Sink, content: &Content, node: Option<&MigNode>) {
+    for device in 0..usize::from(content.gpu_count) {
+        let card = node.map_or(MigCard::NONE, |node| node.cards[device]);
+        sink.put(&[card.model().map_or(0, |model| model as u8 + 1)]);
+        if card.model().is_some() {
+            sink.put(&card.offered().to_le_bytes());
+        }
+    }
+}
+
 fn write_pod(sink: &mut impl Sink, pod: &PodRecord) {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
     sink.put(&pod.uid.0.to_le_bytes());
@@ -150,4 +162,12 @@ fn write_pod(sink: &mut impl Sink, pod: &PodRecord) {
             | flag(pod.reservation, POD_RESERVATION)
             | flag(pod.checkpoint_seconds.is_some(), POD_HAS_CHECKPOINT),
     ]);
+    let known = pod.mig.known.as_slice();
+    sink.put(&[known.len() as u8, pod.mig.unknown.kinds().count() as u8]);
+    for held in known {
+        sink.put(&[held.device, held.placement]);
+    }
+    for kind in pod.mig.unknown.kinds() {
+        sink.put(&[kind.profile.0, kind.count]);
+    }
 }

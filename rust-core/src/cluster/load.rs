@@ -5,9 +5,13 @@ use super::dump::{
     POD_RESERVATION, POD_TERMINATING,
 };
 use super::reader::Reader;
-use super::{Cluster, NodeDelta, PodRecord, SyncBatch};
+use super::{Cluster, MigCard, NodeDelta, PodRecord, SyncBatch};
 use crate::error::Error;
 use crate::limits::{MAX_GPUS_PER_NODE, MAX_MODELS, MAX_NODES, MAX_PODS_PER_NODE};
+use crate::mig::{
+    MAX_MIG_KINDS, MAX_MIG_PER_POD, MigHeld, MigInstance, MigInstances, MigKind, MigRequest,
+    ProfileName,
+};
 use crate::request::GpuRequest;
 use crate::units::{
     DeviceMask, Generation, MemoryBytes, MilliCpu, MilliGpu, ModelId, ModelSet, NodeKey, NodeRef,
@@ -27,7 +31,7 @@ impl Cluster {
             return Err(Error::invalid(
                 "state bytes",
                 format!("{:02x?}...", &bytes[..4]),
-                "they do not start with MCS1: give bytes exported by this version",
+                "they do not start with MCS2: give bytes exported by this version",
             ));
         }
         let names = reader.names("model", MAX_MODELS)?;
@@ -89,6 +93,13 @@ fn read_node(
         *device = MilliGpu::new(milli)
             .ok_or_else(|| reader.invalid("device capacity", milli, "at most 1000 milli"))?;
     }
+    let mut mig = [MigCard::NONE; MAX_GPUS_PER_NODE];
+    for card in &mut mig[..usize::from(gpu_count)] {
+        let model = reader.u8("a card's MIG model")?;
+        if model > 0 {
+            *card = MigCard::new(usize::from(model) - 1, reader.u32("a card's MIG places")?)?;
+        }
+    }
     let pod_count = reader.u16("the number of pods")?;
     reader.bounded("number of pods", usize::from(pod_count), MAX_PODS_PER_NODE)?;
     let first_pod = pods.len() as u32;
@@ -108,6 +119,7 @@ fn read_node(
         gpu_count,
         capacity,
         shares_offered: flags & NODE_SHARES_OFFERED != 0,
+        mig,
         first_pod,
         pod_count: u32::from(pod_count),
     })
@@ -123,6 +135,7 @@ fn read_pod(reader: &mut Reader<'_>) -> Result<PodRecord, Error> {
     let milli = reader.u16("a pod's GPU")?;
     let devices = DeviceMask(reader.u16("a pod's devices")?);
     let [count, unknown, tier, flags] = reader.take("a pod's flags")?;
+    let mig = read_mig(reader)?;
     Ok(PodRecord {
         uid,
         priority,
@@ -139,5 +152,23 @@ fn read_pod(reader: &mut Reader<'_>) -> Result<PodRecord, Error> {
         no_learn: flags & POD_NO_LEARN != 0,
         reservation: flags & POD_RESERVATION != 0,
         models: ModelSet::ANY,
+        mig,
     })
+}
+
+fn read_mig(reader: &mut Reader<'_>) -> Result<MigHeld, Error> {
+    let [known_count, kind_count] = reader.take("the number of a pod's MIG instances")?;
+    reader.bounded("number of MIG instances", usize::from(known_count), MAX_MIG_PER_POD)?;
+    reader.bounded("number of MIG profiles", usize::from(kind_count), MAX_MIG_KINDS)?;
+    let mut known = MigInstances::NONE;
+    for _ in 0..known_count {
+        let [device, placement] = reader.take("a MIG instance")?;
+        known.push(MigInstance { device, placement });
+    }
+    let mut kinds = [MigKind::default(); MAX_MIG_KINDS];
+    for kind in &mut kinds[..usize::from(kind_count)] {
+        let [profile, count] = reader.take("a MIG profile")?;
+        *kind = MigKind { profile: ProfileName(profile), count };
+    }
+    Ok(MigHeld { known: known.sorted(), unknown: MigRequest::new(&kinds)? })
 }

@@ -6,6 +6,7 @@ mod delta;
 mod dump;
 mod levels;
 mod load;
+mod mig;
 mod models;
 mod pod;
 mod reader;
@@ -17,6 +18,8 @@ use std::collections::HashMap;
 
 pub use delta::{NodeDelta, SyncBatch, SyncReport};
 pub use levels::{DeviceLevels, POD_CLASSES, pod_class};
+pub(crate) use mig::MigCensus;
+pub use mig::{MigCard, MigCards, MigNode};
 pub use models::ModelTable;
 pub use pod::PodRecord;
 pub use view::{FreeShape, NodeView};
@@ -44,6 +47,7 @@ pub struct Cluster {
     changes: ChangeLog,
     scratch: Scratch,
     totals: ClusterTotals,
+    census: MigCensus,
     // One entry per slot from here on.
     live: Vec<bool>,
     slot_generation: Vec<u32>,
@@ -59,6 +63,8 @@ pub struct Cluster {
     idle_milli: Vec<u32>,
     overcommitted_milli: Vec<u32>,
     classes: Vec<[u16; POD_CLASSES]>,
+    /// Only of nodes with cards in MIG mode.
+    mig: Vec<Option<Box<MigNode>>>,
     pods: Vec<Vec<PodRecord>>,
 }
 
@@ -144,6 +150,7 @@ impl Cluster {
             changes: ChangeLog::new(),
             scratch: Scratch::default(),
             totals: ClusterTotals::default(),
+            census: MigCensus::default(),
             live: Vec::new(),
             slot_generation: Vec::new(),
             key: Vec::new(),
@@ -156,6 +163,7 @@ impl Cluster {
             idle_milli: Vec::new(),
             overcommitted_milli: Vec::new(),
             classes: Vec::new(),
+            mig: Vec::new(),
             pods: Vec::new(),
         }
     }

@@ -1,6 +1,8 @@
 //! Pods on nodes.
 
+use super::NodeDelta;
 use crate::error::Error;
+use crate::mig::MigHeld;
 use crate::request::{GpuRequest, check_cpu, check_memory};
 use crate::units::{DeviceMask, MemoryBytes, MilliCpu, ModelSet, PodUid, Priority, Tier};
 
@@ -38,6 +40,8 @@ pub struct PodRecord {
     /// Models the pod would accept. Read by [`Kernel::learn_from_pods`](crate::Kernel::learn_from_pods) only; no part
     /// of the canonical state.
     pub models: ModelSet,
+    /// MIG instances it holds.
+    pub mig: MigHeld,
 }
 
 impl PodRecord {
@@ -60,6 +64,7 @@ impl PodRecord {
             no_learn: false,
             reservation: false,
             models: ModelSet::ANY,
+            mig: MigHeld::NONE,
         }
     }
 
@@ -70,7 +75,8 @@ impl PodRecord {
         !self.reservation || (self.uid != uid && self.priority >= priority)
     }
 
-    pub(super) fn validate(&self, position: usize, gpu_count: u8) -> Result<(), Error> {
+    pub(super) fn validate(&self, position: usize, node: &NodeDelta) -> Result<(), Error> {
+        let gpu_count = node.gpu_count;
         let fail = |error: Error| locate(error, position, self.uid);
         check_cpu("cpu", self.cpu).map_err(fail)?;
         check_memory("memory", self.memory).map_err(fail)?;
@@ -85,6 +91,7 @@ impl PodRecord {
                 ),
             ));
         }
+        self.validate_mig(&node.mig).map_err(fail)?;
         let held = self.devices.count() + u32::from(self.unknown);
         if held != u32::from(self.gpu.count()) {
             return Err(Error::invalid(

@@ -1,7 +1,7 @@
 //! The life of a slot: made, occupied, written, cleared. The only writer of the columns of [`Cluster`].
 
 use super::levels::{Derived, POD_CLASSES, derive};
-use super::{Cluster, Content, DeviceLevels};
+use super::{Cluster, Content, DeviceLevels, MigCard};
 use crate::error::Error;
 use crate::limits::MAX_GPUS_PER_NODE;
 use crate::units::{Generation, MemoryBytes, MilliCpu, MilliGpu, NodeKey};
@@ -31,6 +31,7 @@ impl Cluster {
             self.idle_milli.try_reserve(fresh).ok()?;
             self.overcommitted_milli.try_reserve(fresh).ok()?;
             self.classes.try_reserve(fresh).ok()?;
+            self.mig.try_reserve(fresh).ok()?;
             self.pods.try_reserve(fresh).ok()
         };
         reserve().ok_or(Error::OutOfMemory { what: "nodes", bytes })
@@ -50,6 +51,7 @@ impl Cluster {
         self.idle_milli.push(0);
         self.overcommitted_milli.push(0);
         self.classes.push([0; POD_CLASSES]);
+        self.mig.push(None);
         self.pods.push(Vec::new());
     }
 
@@ -61,7 +63,8 @@ impl Cluster {
         self.pods[index].clear();
         self.set_reserved(slot, false);
         let nothing = derive(&Content::VACANT.capacity, 0, [].iter());
-        self.write_content(slot, &Content::VACANT, &nothing);
+        self.write_mig(slot, &[MigCard::NONE; MAX_GPUS_PER_NODE]);
+        self.write_content(slot, &Content::VACANT, &nothing, false);
         self.version[index] = self.changes.push(slot);
         self.vacant.push(slot);
     }
@@ -91,6 +94,7 @@ impl Cluster {
         slot: u32,
         content: &Content,
         derived: &Derived,
+        mig_changed: bool,
     ) -> bool {
         let index = slot as usize;
         let before = self.view(index);
@@ -109,7 +113,7 @@ impl Cluster {
         self.idle_milli[index] = derived.idle_milli;
         self.overcommitted_milli[index] = derived.overcommitted_milli;
         self.classes[index] = derived.classes;
-        let changed = before != self.view(index);
+        let changed = mig_changed || before != self.view(index);
         if changed {
             self.version[index] = self.changes.push(slot);
         }

@@ -5,6 +5,7 @@ use super::types::{Candidates, Decision, NodeScore};
 use crate::error::Error;
 use crate::filter::{self, Reason, memory_fits};
 use crate::hash::mix64;
+use crate::mig::MigInstances;
 use crate::request::PodRequest;
 use crate::score::{Placed, Selection, Strategy, UNFIT, any_devices};
 use crate::workers::{OneThread, Workers};
@@ -15,11 +16,13 @@ pub(super) struct Scratch {
     /// Position of the request's column.
     column: usize,
     block_least: Vec<i64>,
-    candidates: Vec<u32>,
+    pub(super) candidates: Vec<u32>,
     /// Slots with a reservation that yields to the pod, rising: what it costs there.
     yielding: Vec<(u32, Result<Placed, Reason>)>,
     /// Their costs in the column.
     masked: Vec<i64>,
+    /// Of a MIG pod, by candidate.
+    pub(super) mig_costs: Vec<Result<i64, Reason>>,
 }
 
 impl Kernel {
@@ -64,10 +67,15 @@ impl Kernel {
         };
         self.scorer.refresh(&self.cluster);
         self.memory_floor.refresh(&self.cluster);
-        self.find_yielding(pod);
-        self.scratch.column = self.columns.prepare(&self.cluster, &mut self.scorer, pod, workers);
+        let base = &pod.without_mig();
+        self.find_yielding(base);
+        self.scratch.column = self.columns.prepare(&self.cluster, &mut self.scorer, base, workers);
         let mut selection = Selection::new(self.config.seed, salt);
         match candidates {
+            _ if !pod.mig.is_none() => {
+                self.mig.refresh(&self.cluster);
+                self.scan_mig(pod, base, candidates, &mut selection);
+            }
             Candidates::All => self.scan_all(pod, &mut selection),
             Candidates::Refs(_) => self.scan_listed(pod, &mut selection),
         }
@@ -162,9 +170,17 @@ impl Kernel {
     ) -> Decision {
         let feasible = selection.feasible;
         let Some((rank, slot)) = selection.best else {
-            return Decision { best: None, feasible, score: i64::MIN, candidate: None };
+            let mig = MigInstances::NONE;
+            return Decision { best: None, mig, feasible, score: i64::MIN, candidate: None };
         };
-        let devices = self.score_of(pod, slot as u32, salt).devices;
+        let base = &pod.without_mig();
+        let devices = self.score_of(base, slot as u32, salt).devices;
+        let mig = if pod.mig.is_none() {
+            MigInstances::NONE
+        } else {
+            let placed = self.place_mig(pod, slot, self.placed(base, slot as u32));
+            placed.map_or(MigInstances::NONE, |(_, mig)| mig)
+        };
         let candidate = match candidates {
             Candidates::All => None,
             Candidates::Refs(_) => {
@@ -173,7 +189,7 @@ impl Kernel {
             }
         };
         let best = Some((self.cluster.node_ref(slot), devices));
-        Decision { best, feasible, score: -rank.cost, candidate }
+        Decision { best, mig, feasible, score: -rank.cost, candidate }
     }
 
     fn write_scores(
@@ -183,19 +199,40 @@ impl Kernel {
         salt: u64,
         scores: &mut [NodeScore],
     ) {
-        if let Candidates::All = candidates {
+        if let Candidates::All = candidates
+            && self.scratch.candidates.is_empty()
+        {
             let live = (0..self.cluster.slots()).filter(|&slot| self.cluster.is_live(slot));
             self.scratch.candidates.extend(live.map(|slot| slot as u32));
         }
         for (position, score) in scores.iter_mut().enumerate() {
             *score = self.score_of(pod, self.scratch.candidates[position], salt);
+            if let Some(&cost) = self.scratch.mig_costs.get(position)
+                && !pod.mig.is_none()
+            {
+                let devices = score.devices;
+                *score = NodeScore::of(cost.map(|cost| Placed { cost, devices }));
+            }
         }
     }
 
     /// A slot's entry in the column that was prepared for the request.
     fn score_of(&self, pod: &PodRequest, slot: u32, salt: u64) -> NodeScore {
         let index = slot as usize;
-        let placed = own(&self.scratch.yielding, slot).unwrap_or_else(|| {
+        let placed = self.placed(pod, slot);
+        let mut score = NodeScore::of(placed);
+        if self.config.strategy == Strategy::Random && placed.is_ok() {
+            let view = self.cluster.view_for(index, pod.uid, pod.priority);
+            let draw = mix64(self.config.seed ^ view.key.0 ^ salt);
+            score.devices = any_devices(&view.shape, pod.gpu, draw).unwrap_or(score.devices);
+        }
+        score
+    }
+
+    /// Cost and devices of a slot in the column that was prepared for the request.
+    pub(super) fn placed(&self, pod: &PodRequest, slot: u32) -> Result<Placed, Reason> {
+        let index = slot as usize;
+        own(&self.scratch.yielding, slot).unwrap_or_else(|| {
             let column = self.columns.at(self.scratch.column);
             if column.cost[index] != UNFIT
                 && memory_fits(self.cluster.memory_free(index), pod.memory)
@@ -210,14 +247,7 @@ impl Kernel {
                 pod,
             );
             Err(unfit.err().map_or(Reason::InsufficientGpu, |unfit| unfit.reason))
-        });
-        let mut score = NodeScore::of(placed);
-        if self.config.strategy == Strategy::Random && placed.is_ok() {
-            let view = self.cluster.view_for(index, pod.uid, pod.priority);
-            let draw = mix64(self.config.seed ^ view.key.0 ^ salt);
-            score.devices = any_devices(&view.shape, pod.gpu, draw).unwrap_or(score.devices);
-        }
-        score
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::filter::{Reason, Unfit};
 use crate::limits::MAX_MIX_KINDS;
+use crate::mig::{MigInstances, MigRequest, MigStrategy};
 use crate::request::{Kind, PodRequest};
 use crate::score::{Placed, Strategy};
 use crate::stranding::MixMode;
@@ -21,6 +22,8 @@ pub struct Config {
     pub score_cpu_only: bool,
     /// Bound of memo tables and score columns, half for each, in bytes. One column is always kept (10 bytes a node).
     pub memo_bytes: usize,
+    /// How card and start of MIG instances are chosen.
+    pub mig_strategy: MigStrategy,
 }
 
 impl Default for Config {
@@ -31,6 +34,7 @@ impl Default for Config {
             mix: MixMode::Learned,
             score_cpu_only: true,
             memo_bytes: 256 << 20,
+            mig_strategy: MigStrategy::default(),
         }
     }
 }
@@ -49,6 +53,8 @@ pub enum Candidates<'a> {
 pub struct Decision {
     /// The best node and the devices to use, `None` when no candidate is feasible.
     pub best: Option<(NodeRef, DeviceMask)>,
+    /// The MIG instances to use there.
+    pub mig: MigInstances,
     /// Number of feasible candidates.
     pub feasible: u32,
     /// Score of the best, higher is better; `i64::MIN` without one.
@@ -88,6 +94,10 @@ pub struct Fragmentation {
     pub fragment_milli: u64,
     /// Idle GPU expected to stay idle when nothing more of the mix fits (W).
     pub stranded_milli: u64,
+    /// Memory slices of cards in MIG mode: all, and those in use.
+    pub mig_slices: (u64, u64),
+    /// Cards in MIG mode: GPU expected to stay idle when nothing more of the mix of profiles fits.
+    pub mig_stranded_milli: u64,
 }
 
 /// Counters since the start.
@@ -154,6 +164,7 @@ pub(super) fn validate_mix(counts: &[(Kind, u64)]) -> Result<(), Error> {
             models: kind.models,
             priority: Priority(0),
             tier: Tier::Batch,
+            mig: MigRequest::NONE,
         };
         request.validate().map_err(|error| match error {
             Error::InvalidValue { what, value, fix } => {

@@ -8,8 +8,8 @@ use super::geometry::{Geometry, LayoutId, PlacementId};
 use super::mix::ProfileMix;
 use super::params::{MAX_CARDS, MAX_INSTANCES};
 use super::profiles::{GpuModel, ProfileId};
-use super::strategy::{MigStrategy, fragmentation};
-use super::value::Values;
+use super::strategy::MigStrategy;
+use super::valuation::Valuation;
 use crate::error::Error;
 use crate::hash::mix64;
 use crate::units::NodeKey;
@@ -75,11 +75,9 @@ struct Card {
 #[derive(Clone, Debug)]
 pub struct Fleet {
     geometry: Geometry,
-    strategy: MigStrategy,
     cards: Vec<Card>,
     nodes: Vec<Range<u32>>,
-    values: Values,
-    fragmentation: Vec<i64>,
+    valuation: Valuation,
     mix: ProfileMix,
     weights: Vec<u64>,
     /// Instances of each profile that all cards could still take, each alone.
@@ -118,19 +116,15 @@ impl Fleet {
             cards.extend((0..count).map(|index| Card { node, index, layout: LayoutId::EMPTY }));
             ranges.push(from..cards.len() as u32);
         }
-        let values = Values::new(&geometry);
-        let empty = values.rooms(LayoutId::EMPTY);
+        let valuation = Valuation::new(&geometry, strategy);
+        let empty = valuation.rooms(LayoutId::EMPTY);
         let places = empty.iter().map(|&room| u64::from(room) * total as u64).collect();
-        let fragmentation =
-            geometry.layouts().map(|layout| fragmentation(&geometry, layout)).collect();
         let mix = ProfileMix::new(model.profiles.len());
         let mut fleet = Fleet {
             geometry,
-            strategy,
             cards,
             nodes: ranges,
-            values,
-            fragmentation,
+            valuation,
             mix,
             weights: Vec::new(),
             places,
@@ -186,7 +180,7 @@ impl Fleet {
     /// Slices expected to stay idle once nothing more fits, over all cards, in 2^-16 slices.
     #[must_use]
     pub fn stranded(&self) -> i64 {
-        self.cards.iter().map(|card| self.values.stranded(card.layout)).sum()
+        self.cards.iter().map(|card| self.valuation.stranded(card.layout)).sum()
     }
 
     /// Counts a request that arrived for the first time. A retry must not be counted again.
@@ -195,7 +189,7 @@ impl Fleet {
     /// The model does not have the profile, or a count of 0 or above [`MAX_INSTANCES`].
     pub fn observe(&mut self, profile: ProfileId, count: u8) -> Result<(), Error> {
         self.check(profile, count)?;
-        if self.mix.observe(profile, count) {
+        if self.mix.observe(profile.index(), count) {
             self.relearn();
         }
         Ok(())
@@ -204,9 +198,7 @@ impl Fleet {
     fn relearn(&mut self) {
         self.weights.clear();
         self.weights.extend(self.mix.weights());
-        if self.strategy == MigStrategy::ExpectedStranding {
-            self.values.relearn(&self.geometry, &self.weights);
-        }
+        self.valuation.relearn(&self.geometry, &self.weights);
         self.stale = true;
     }
 
@@ -236,8 +228,8 @@ impl Fleet {
     ) -> Result<Result<(), MigUnfit>, Error> {
         self.check(profile, count)?;
         chosen.clear();
-        if self.strategy == MigStrategy::ExpectedStranding && self.stale {
-            self.values.reprice(&self.weights, &self.places, self.cards.len());
+        if self.stale {
+            self.valuation.reprice(&self.weights, &self.places, self.cards.len());
             self.stale = false;
         }
         let mut best: Option<i64> = None;
@@ -252,7 +244,7 @@ impl Fleet {
             } else {
                 best = Some(cost);
                 chosen.drain(..start);
-                if self.strategy == MigStrategy::FirstFit {
+                if self.valuation.strategy() == MigStrategy::FirstFit {
                     break;
                 }
             }
@@ -275,7 +267,7 @@ impl Fleet {
             for card in self.nodes[node].clone() {
                 let layout = self.layout_with(CardId(card), &chosen[from..]);
                 for (placement, after) in self.geometry.fitting(layout, profile) {
-                    let cost = self.cost(layout, after);
+                    let cost = self.valuation.cost(&self.geometry, layout, after);
                     if best.is_none_or(|(least, _)| cost < least) {
                         best = Some((cost, Chosen { card: CardId(card), placement }));
                     }
@@ -295,20 +287,10 @@ impl Fleet {
         })
     }
 
-    fn cost(&self, before: LayoutId, after: LayoutId) -> i64 {
-        let increment = |of: &[i64]| of[after.index()] - of[before.index()];
-        match self.strategy {
-            MigStrategy::ExpectedStranding => self.values.worth(before) - self.values.worth(after),
-            MigStrategy::Mfi => increment(&self.fragmentation),
-            MigStrategy::BestFit => i64::from(self.geometry.free_slices(after)),
-            MigStrategy::FirstFit => 0,
-        }
-    }
-
     fn unfit(&self, profile: ProfileId, count: u8) -> MigUnfit {
         let facts = &self.geometry.model().profiles[profile.index()];
         let room = |range: &Range<u32>| {
-            let rooms = range.clone().map(|card| self.values.rooms(self.layout(CardId(card))));
+            let rooms = range.clone().map(|card| self.valuation.rooms(self.layout(CardId(card))));
             rooms.map(|rooms| u32::from(rooms[profile.index()])).sum::<u32>()
         };
         let free = |card: &Card| self.geometry.free_slices(card.layout);
@@ -365,7 +347,7 @@ impl Fleet {
 
     fn become_layout(&mut self, card: CardId, before: LayoutId, after: LayoutId) {
         self.cards[card.0 as usize].layout = after;
-        let rooms = self.values.rooms(before).iter().zip(self.values.rooms(after));
+        let rooms = self.valuation.rooms(before).iter().zip(self.valuation.rooms(after));
         for (places, (&before, &after)) in self.places.iter_mut().zip(rooms) {
             *places = *places + u64::from(after) - u64::from(before);
         }

@@ -30,7 +30,7 @@ impl LayoutId {
     pub const EMPTY: LayoutId = LayoutId(0);
     const NONE: LayoutId = LayoutId(u16::MAX);
 
-    pub(super) const fn index(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 }

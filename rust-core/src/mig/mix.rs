@@ -3,7 +3,6 @@
 use super::params::{
     ARRIVAL_WEIGHT, DECAY_SHIFT, PRIOR_ARRIVALS, RELEARN_DOUBLING_UNTIL, RELEARN_EVERY_ARRIVALS,
 };
-use super::profiles::ProfileId;
 
 /// Learned counts of arrivals by profile.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,20 +12,30 @@ pub struct ProfileMix {
 }
 
 impl ProfileMix {
-    pub(super) fn new(profiles: usize) -> ProfileMix {
+    pub(crate) fn new(profiles: usize) -> ProfileMix {
         ProfileMix { arrivals: 0, weights: vec![0; profiles] }
     }
 
     /// Counts one arrival; true if it is time to learn the mix anew.
-    pub(super) fn observe(&mut self, profile: ProfileId, count: u8) -> bool {
+    pub(crate) fn observe(&mut self, profile: usize, count: u8) -> bool {
         self.arrivals += 1;
-        self.weights[profile.index()] += u64::from(count) * ARRIVAL_WEIGHT;
+        self.weights[profile] += u64::from(count) * ARRIVAL_WEIGHT;
         let steady = self.arrivals > RELEARN_DOUBLING_UNTIL;
         let every = self.arrivals.is_multiple_of(RELEARN_EVERY_ARRIVALS);
         if steady && every {
             self.weights.iter_mut().for_each(|weight| *weight -= *weight >> DECAY_SHIFT);
         }
         if steady { every } else { self.arrivals.is_power_of_two() }
+    }
+
+    /// A mix as it was exported: arrivals and what was counted.
+    pub(crate) const fn restore(arrivals: u64, weights: Vec<u64>) -> ProfileMix {
+        ProfileMix { arrivals, weights }
+    }
+
+    /// What was counted, without what every profile counts from the start.
+    pub(crate) fn counted(&self) -> &[u64] {
+        &self.weights
     }
 
     /// Requests counted.

@@ -146,5 +146,6 @@ pub fn lost_milli_gpu_seconds(
     {
         unsafe_for = unsafe_for.min(i64::from(save));
     }
-    i64::from(record.gpu.total_milli()) * (unsafe_for + i64::from(facts.restart_seconds))
+    let held = record.gpu.total_milli() + record.mig.milli();
+    i64::from(held) * (unsafe_for + i64::from(facts.restart_seconds))
 }

@@ -286,6 +286,12 @@ impl Planner {
         }
         for (position, member) in members.iter().enumerate() {
             member.validate()?;
+            if !member.mig.is_none() {
+                return Err(Error::NotSupported {
+                    what: "preemption for a pod that asks for MIG instances".to_owned(),
+                    fix: "it waits until instances are free".to_owned(),
+                });
+            }
             if (member.tier, member.priority) != (first.tier, first.priority) {
                 return Err(Error::invalid(
                     format!("members[{position}]"),

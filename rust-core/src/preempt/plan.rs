@@ -186,6 +186,12 @@ impl fmt::Display for Blocked {
             Reason::NoGpu => write!(f, "no GPU ({on})"),
             Reason::SharesNotOffered => write!(f, "shares of a card are not offered ({on})"),
             Reason::NoNode => write!(f, "no such node ({on})"),
+            Reason::NoMigProfile
+            | Reason::NoLegalMigStart
+            | Reason::InsufficientMigSlices
+            | Reason::InsufficientMigInstances => {
+                write!(f, "MIG instances are not freed by preemption ({on})")
+            }
         }
     }
 }

@@ -67,6 +67,15 @@ pub struct StrandingStats {
     pub arrivals: u64,
 }
 
+/// A cost of [`Stranding::place`], which is in milli-GPU summed over the fills and weighted, in 2^-35 cards.
+#[must_use]
+pub(crate) fn cost_in_cards(cost: i64) -> i64 {
+    let per_card = i128::from(crate::limits::CARD_MILLI)
+        * FILL_STREAMS as i128
+        * i128::from(params::WASTE_WEIGHT);
+    ((i128::from(cost) << 35) / per_card) as i64
+}
+
 /// Expected-stranding scores over one mix.
 #[derive(Debug)]
 pub struct Stranding {

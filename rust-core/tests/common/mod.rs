@@ -5,7 +5,10 @@ pub mod twin;
 
 use std::collections::BTreeMap;
 
+use mortise_core::cluster::MigCard;
+use mortise_core::hash::mix64;
 use mortise_core::limits::MAX_GPUS_PER_NODE;
+use mortise_core::mig::{GPU_MODELS, MigInstance, MigRequest, PROFILE_NAME_COUNT, ProfileName};
 use mortise_core::{
     DeviceMask, Error, Generation, GpuRequest, Kernel, MemoryBytes, MilliCpu, MilliGpu, ModelId,
     ModelSet, NodeDelta, NodeKey, NodeRef, PodRecord, PodRequest, PodUid, Priority, SyncBatch,
@@ -70,6 +73,7 @@ pub fn pod_request() -> impl Strategy<Value = PodRequest> {
             models,
             priority: Priority(priority),
             tier: Tier::new(tier).expect("0..3"),
+            mig: Default::default(),
         },
     )
 }
@@ -107,7 +111,8 @@ pub fn node() -> impl Strategy<Value = Node> {
     let size = prop_oneof![1 => Just(0u8), 8 => 1u8..=4, 1 => Just(16u8)];
     let figures = (-1_000i64..12_000, -5i64..40, 0i64..16_000, 0i64..50);
     let looks = (prop::option::of(0u8..3), 0u8..10, any::<u32>());
-    (1u64..8, size, figures, looks).prop_flat_map(|(key, gpu_count, figures, looks)| {
+    let mig = prop_oneof![2 => Just(0u64), 1 => any::<u64>()];
+    (1u64..8, size, figures, looks, mig).prop_flat_map(|(key, gpu_count, figures, looks, mig)| {
         vec(pod_record(gpu_count), 0..4).prop_map(move |mut pods| {
             pods.sort_by_key(|pod| pod.uid);
             pods.dedup_by_key(|pod| pod.uid);
@@ -133,12 +138,52 @@ pub fn node() -> impl Strategy<Value = Node> {
                 gpu_count,
                 capacity,
                 shares_offered: looks.1 > 0,
+                mig: Default::default(),
                 first_pod: 0,
                 pod_count: 0,
             };
-            Node { delta, pods }
+            let mut node = Node { delta, pods };
+            enter_mig_mode(&mut node, mig);
+            node
         })
     })
+}
+
+/// Puts some devices in MIG mode and lets pods hold instances, known and unknown, that may not all fit. 0: none.
+fn enter_mig_mode(node: &mut Node, seed: u64) {
+    if seed == 0 {
+        return;
+    }
+    let mut state = seed;
+    let mut draw = |below: u64| {
+        state = mix64(state);
+        state % below
+    };
+    for device in 0..usize::from(node.delta.gpu_count) {
+        let held = node.pods.iter().any(|pod| pod.devices.contains(device));
+        if held || draw(2) == 0 {
+            continue;
+        }
+        let model = draw(GPU_MODELS.len() as u64) as usize;
+        let places: usize = GPU_MODELS[model].profiles.iter().map(|p| p.starts.len()).sum();
+        let mask = if draw(2) == 0 { u64::MAX } else { draw(u64::MAX) };
+        let offered = (mask & ((1 << places) - 1)) as u32;
+        node.delta.capacity[device] = MilliGpu::ZERO;
+        node.delta.mig[device] = MigCard::new(model, offered).expect("of the table");
+        for pod in &mut node.pods {
+            if draw(2) == 0 {
+                let placement = draw(places as u64) as u8;
+                pod.mig.known.push(MigInstance { device: device as u8, placement });
+                pod.mig.known = pod.mig.known.sorted();
+            }
+        }
+    }
+    for pod in &mut node.pods {
+        if draw(3) == 0 {
+            let profile = ProfileName(draw(PROFILE_NAME_COUNT as u64) as u8);
+            pod.mig.unknown = MigRequest::of(profile, draw(3) as u8).expect("few");
+        }
+    }
 }
 
 pub fn step() -> impl Strategy<Value = Step> {

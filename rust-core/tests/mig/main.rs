@@ -1,5 +1,6 @@
 //! MIG placement: the table, the rules against a naive twin, decisions against the exact optimum, reported scenarios.
 
+mod kernel;
 mod layouts;
 mod optimum;
 mod scenarios;

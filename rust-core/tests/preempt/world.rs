@@ -76,6 +76,7 @@ impl World {
                 gpu_count: node.cards,
                 capacity,
                 shares_offered: true,
+                mig: Default::default(),
                 first_pod: first as u32,
                 pod_count: (pods.len() - first) as u32,
             });
@@ -158,6 +159,7 @@ pub(crate) fn request(gpu: GpuRequest, tier: Tier) -> PodRequest {
         models: ModelSet::ANY,
         priority: Priority(priority_of(tier)),
         tier,
+        mig: Default::default(),
     }
 }
 

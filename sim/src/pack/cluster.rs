@@ -89,6 +89,7 @@ impl SimCluster {
             gpu_count: node.shape.gpu_count,
             capacity: node.capacity,
             shares_offered: true,
+            mig: Default::default(),
             first_pod,
             pod_count: node.pods.len() as u32,
         }

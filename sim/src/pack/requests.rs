@@ -50,6 +50,7 @@ pub(super) fn request(pod: &PodSpec, models: &Models) -> PodRequest {
         models: models.set(pod),
         priority: Priority(0),
         tier: Tier::Batch,
+        mig: Default::default(),
     }
 }
 

@@ -175,6 +175,7 @@ impl Ours {
             gpu_count: CARDS_PER_NODE as u8,
             capacity,
             shares_offered: false,
+            mig: Default::default(),
             first_pod: first as u32,
             pod_count: (self.pods.len() - first) as u32,
         }
@@ -241,5 +242,6 @@ fn inference_request(gpus: u32) -> PodRequest {
         models: ModelSet::ANY,
         priority: Priority(priority(Tier::Inference)),
         tier: Tier::Inference,
+        mig: Default::default(),
     }
 }

@@ -36,6 +36,8 @@ pub fn config() -> abi::mortise_config {
         mix_kind_count: 0,
         mix_kind_stride: 0,
         threads: 0,
+        mig_strategy: std::ptr::null(),
+        mig_strategy_length: 0,
     }
 }
 
@@ -56,6 +58,8 @@ pub fn node(key: u64, gpus: u16) -> abi::mortise_node_delta {
         gpu_count: gpus,
         flags: abi::MORTISE_NODE_OFFERS_SHARES as u16,
         gpu_capacity_milli: capacity,
+        mig_model: [0; 16],
+        mig_places: [0; 16],
     }
 }
 
@@ -73,6 +77,7 @@ pub fn pod(uid: u64, count: u16, milli: u16) -> abi::mortise_pod_request {
         gpu_milli: milli,
         tier: 1,
         reserved: [0; 7],
+        mig: [abi::mortise_mig_kind { profile: 0, count: 0 }; 4],
     }
 }
 
@@ -132,7 +137,8 @@ pub fn decision() -> abi::mortise_decision {
         score: 0,
         candidate_index: 0,
         devices: 0,
-        reserved: 0,
+        mig_count: 0,
+        mig: [abi::mortise_mig_instance { device: 0, place: 0 }; 16],
     }
 }
 
@@ -238,7 +244,9 @@ pub fn running(uid: u64, cards: u16, devices: u16, start_seconds: i64) -> abi::m
         unknown_cards: 0,
         tier: abi::MORTISE_TIER_BATCH as u8,
         flags: 0,
-        reserved: 0,
+        mig_count: 0,
+        mig_unknown: [abi::mortise_mig_kind { profile: 0, count: 0 }; 4],
+        mig: [abi::mortise_mig_instance { device: 0, place: 0 }; 16],
     }
 }
 

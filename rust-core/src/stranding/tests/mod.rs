@@ -33,6 +33,7 @@ pub(super) fn pod(uid: u128, kind: Kind) -> PodRequest {
         models: kind.models,
         priority: Priority(0),
         tier: Tier::Batch,
+        mig: Default::default(),
     }
 }
 
