@@ -22,8 +22,6 @@ const (
 	DefaultRestartSeconds          = 60
 )
 
-const maxSeconds = 30 * 86_400
-
 // GPUPreemptionArgs are the arguments of the plugin GPUPreemption.
 type GPUPreemptionArgs struct {
 	metav1.TypeMeta `json:",inline"`
@@ -117,13 +115,13 @@ func (a *GPUPreemptionArgs) validate(path *field.Path) field.ErrorList {
 		}
 	}
 	// A grace of 0 would be a deletion by force, which leaves containers running while the scheduler counts them gone.
-	atLeast("trainingGraceSeconds", *a.TrainingGraceSeconds, 1, maxSeconds)
-	atLeast("batchGraceSeconds", *a.BatchGraceSeconds, 1, maxSeconds)
+	atLeast("trainingGraceSeconds", *a.TrainingGraceSeconds, 1, MaxDeclaredSeconds)
+	atLeast("batchGraceSeconds", *a.BatchGraceSeconds, 1, MaxDeclaredSeconds)
 	atLeast("maxEvictedPercent", int64(*a.MaxEvictedPercent), 0, 100_000)
-	atLeast("planIntervalSeconds", *a.PlanIntervalSeconds, 0, maxSeconds)
-	atLeast("stuckTerminatingSeconds", *a.StuckTerminatingSeconds, 0, maxSeconds)
+	atLeast("planIntervalSeconds", *a.PlanIntervalSeconds, 0, MaxDeclaredSeconds)
+	atLeast("stuckTerminatingSeconds", *a.StuckTerminatingSeconds, 0, MaxDeclaredSeconds)
 	atLeast("guaranteeAfterEvictions", int64(*a.GuaranteeAfterEvictions), 0, 1<<30)
-	atLeast("restartSeconds", *a.RestartSeconds, 0, maxSeconds)
+	atLeast("restartSeconds", *a.RestartSeconds, 0, MaxDeclaredSeconds)
 	if a.GuaranteeGPUsPerTenant != nil {
 		atLeast("guaranteeGPUsPerTenant", int64(*a.GuaranteeGPUsPerTenant), 0, 1<<30)
 	}

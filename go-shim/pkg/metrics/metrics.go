@@ -70,7 +70,7 @@ func Register() {
 		legacyregistry.MustRegister(pluginDuration, cycleDuration, kernelDuration, cgoCalls, callsPerPod, kernelFailures,
 			scheduledPods, bindErrors, ignoredChoices)
 		legacyregistry.MustRegister(preemptionPlans, preemptionEvictions, preemptionPlannedLoss, preemptionRejected, preemptionRefused,
-			victimOutcomes, victimLoss)
+			victimOutcomes, victimLoss, ignoredAnnotations)
 	})
 }
 

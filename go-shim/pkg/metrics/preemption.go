@@ -23,6 +23,8 @@ var (
 		"Victims that are gone, by outcome (saved_in_time, exited_early, cut_off) and tier.", "outcome", "tier")
 	victimLoss = counter("mortise_preemption_lost_gpu_seconds_total",
 		"Work that victims lost, in GPU-seconds since they were last safe, by outcome and tier.", "outcome", "tier")
+	ignoredAnnotations = counter("mortise_preemption_ignored_annotations_total",
+		"Annotations of running pods about their work that were ignored: unreadable, in_future or before_start.", "fault")
 )
 
 // PlanCarriedOut counts a plan with its evictions and the GPU-seconds it expects to lose.
@@ -43,3 +45,6 @@ func VictimEnded(outcome, tier string, lostGPUSeconds float64) {
 	victimOutcomes.WithLabelValues(outcome, tier).Inc()
 	victimLoss.WithLabelValues(outcome, tier).Add(lostGPUSeconds)
 }
+
+// AnnotationIgnored counts an annotation about a pod's work that was ignored.
+func AnnotationIgnored(fault string) { ignoredAnnotations.WithLabelValues(fault).Inc() }

@@ -6,12 +6,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 
-	"mortise.dev/mortise/go-shim/pkg/api"
 	"mortise.dev/mortise/go-shim/pkg/metrics"
-	"mortise.dev/mortise/go-shim/pkg/native"
-	"mortise.dev/mortise/go-shim/pkg/snapshot"
 )
 
 // outcome is what became of a victim in its window.
@@ -22,28 +18,6 @@ const (
 	exitedEarly outcome = "exited early"
 	cutOff      outcome = "cut off"
 )
-
-// watchOutcomes follows victims to their end. All that is needed is on the pod, so a restart forgets none.
-func (p *GPUPreemption) watchOutcomes() error {
-	_, err := p.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(oldObj, newObj any) {
-			before, ok1 := oldObj.(*v1.Pod)
-			after, ok2 := newObj.(*v1.Pod)
-			if ok1 && ok2 && checkpointOf(after).After(checkpointOf(before)) {
-				p.unsaved.note(after, true)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = last.Obj
-			}
-			if pod, ok := obj.(*v1.Pod); ok {
-				p.ended(pod, p.now())
-			}
-		},
-	})
-	return err
-}
 
 // ended tells what became of a pod, if it was a victim of this profile.
 func (p *GPUPreemption) ended(pod *v1.Pod, at time.Time) {
@@ -110,19 +84,4 @@ func lostSeconds(pod *v1.Pod, at time.Time) float64 {
 		safe = checkpointOf(pod)
 	}
 	return max(at.Sub(safe).Seconds(), 0)
-}
-
-// warn tells of checkpoint times that cannot be true and were ignored, once per pod and value.
-func (p *GPUPreemption) warn(warnings []snapshot.PlanWarning) {
-	for _, w := range warnings {
-		what := "before the pod started"
-		if w.Fault == native.CheckpointInFuture {
-			what = "in the future"
-		}
-		text := fmt.Sprintf("The last checkpoint (%s: %q) is %s and is ignored", api.AnnotationLastCheckpoint,
-			checkpointOf(w.Pod).Format(time.RFC3339), what)
-		if p.history.tell(w.Pod.UID, text) {
-			p.event(w.Pod, v1.EventTypeWarning, "CheckpointIgnored", text)
-		}
-	}
 }

@@ -76,7 +76,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 	wrapped.Evaluator.PluginName = Name
 	wrapped.IsEligiblePod = p.mayGo
 	wrapped.Executor.PreemptPod = p.evict
-	if err := p.watchOutcomes(); err != nil {
+	if err := p.watch(); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
 	klog.FromContext(ctx).WithName(Name).Info("Plugin is ready", "profile", handle.ProfileName(), "tiers", *decoded.Tiers)

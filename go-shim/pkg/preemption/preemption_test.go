@@ -85,21 +85,6 @@ func TestAJobThatSavedInThisRunLostNoneOfIt(t *testing.T) {
 	require.False(t, saved(victim(nil), epoch))
 }
 
-func TestAnnotationsAreReadStrictly(t *testing.T) {
-	for value, want := range map[string]int64{
-		"20": 20, "0": 0, "-1": -1, "20s": -1, "1.5": -1, "": -1, " 3": -1, "99999999999": -1, "2592001": -1, "2592000": 2_592_000,
-	} {
-		seconds, ok := secondsOf(victim(map[string]string{api.AnnotationCheckpointSaveSeconds: value}), api.AnnotationCheckpointSaveSeconds)
-		require.Equal(t, want >= 0, ok, "%q", value)
-		if ok {
-			require.EqualValues(t, want, seconds)
-		}
-	}
-	require.True(t, checkpointOf(victim(map[string]string{api.AnnotationLastCheckpoint: "yesterday"})).IsZero())
-	volcano := victim(map[string]string{api.AnnotationVolcanoLastCheckpoint: "2026-05-01T11:00:00Z"})
-	require.Equal(t, epoch.Add(-time.Hour), checkpointOf(volcano))
-}
-
 func TestUnsavedEvictionsOutliveThePod(t *testing.T) {
 	u := newUnsavedEvictions()
 	owned := func(name string) *v1.Pod {

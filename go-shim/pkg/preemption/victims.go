@@ -1,10 +1,8 @@
 package preemption
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -119,10 +117,10 @@ func (p *GPUPreemption) describer() (func(*native.PlanQuery, *v1.Pod) (snapshot.
 			}
 			f.Gang = index
 		}
-		if seconds, ok := secondsOf(pod, api.AnnotationCheckpointSaveSeconds); ok {
+		if seconds, ok, _ := api.CheckpointSaveSeconds(pod.Annotations); ok {
 			f.SaveSeconds = seconds
 		}
-		if seconds, ok := secondsOf(pod, api.AnnotationRestartSeconds); ok {
+		if seconds, ok, _ := api.RestartSeconds(pod.Annotations); ok {
 			f.RestartSeconds = seconds
 		}
 		if f.UnsavedEvictions = p.unsaved.of(pod); f.UnsavedEvictions > 0 && p.args.GuaranteeGPUsPerTenant != nil {
@@ -153,33 +151,16 @@ func gangOf(pod *v1.Pod) string {
 
 // gangFacts reads the gang from one of its pods: without a minimum it goes whole.
 func gangFacts(pod *v1.Pod) native.Gang {
-	minimum, err := strconv.ParseUint(pod.Annotations[api.AnnotationGangMinMembers], 10, 31)
-	if err != nil || minimum == 0 {
+	minimum, ok, _ := api.GangMinMembers(pod.Annotations)
+	if !ok {
 		return native.Gang{Flags: native.GangWhole}
 	}
-	return native.Gang{MinMembers: uint32(minimum)}
-}
-
-// secondsOf reads an annotation of whole seconds; false if it is absent, malformed or beyond 30 days.
-func secondsOf(pod *v1.Pod, key string) (uint32, bool) {
-	value, found := pod.Annotations[key]
-	if !found {
-		return 0, false
-	}
-	seconds, err := strconv.ParseUint(value, 10, 32)
-	if err != nil || uint32(seconds) > native.MaxDeclared {
-		return 0, false
-	}
-	return uint32(seconds), true
+	return native.Gang{MinMembers: minimum}
 }
 
 // checkpointOf is the time of the last checkpoint that the pod published; zero if there is none that can be read.
 func checkpointOf(pod *v1.Pod) time.Time {
-	value := cmp.Or(pod.Annotations[api.AnnotationLastCheckpoint], pod.Annotations[api.AnnotationVolcanoLastCheckpoint])
-	at, err := time.Parse(time.RFC3339, value)
-	if err != nil {
-		return time.Time{}
-	}
+	at, _ := api.Checkpoint(pod.Annotations)
 	return at
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -92,15 +91,8 @@ func startSeconds(pod *v1.Pod) int64 {
 // checkpointSeconds is the time of the pod's last checkpoint; none if it cannot be read. One that cannot be true is the
 // kernel's to judge, which is told what time it is and warns of it.
 func checkpointSeconds(pod *v1.Pod) int64 {
-	value, found := pod.Annotations[api.AnnotationLastCheckpoint]
-	if !found {
-		value, found = pod.Annotations[api.AnnotationVolcanoLastCheckpoint]
-	}
-	if !found {
-		return native.CheckpointNone
-	}
-	at, err := time.Parse(time.RFC3339, value)
-	if err != nil {
+	at, err := api.Checkpoint(pod.Annotations)
+	if err != nil || at.IsZero() {
 		return native.CheckpointNone
 	}
 	return at.Unix()

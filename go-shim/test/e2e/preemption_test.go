@@ -230,6 +230,30 @@ func TestACheckpointInTheFutureIsIgnored(t *testing.T) {
 	f.eventuallyEvent("CheckpointIgnored", "liar", "in the future")
 }
 
+func TestACheckpointThatCannotBeReadCountsAsNeverSaved(t *testing.T) {
+	f := newFixture(t, node("n1", 2))
+	f.tiers()
+	f.startScheduler(nil)
+	f.running(gpuPod{name: "unreadable", class: api.PriorityClassBatch, cards: 1, ran: 3 * time.Hour, exitsAfter: "0.1", grace: 30},
+		gpuPod{name: "young", class: api.PriorityClassBatch, cards: 1, ran: 20 * time.Minute, exitsAfter: "0.1", grace: 30})
+	f.annotate("unreadable", api.AnnotationLastCheckpoint, "five minutes ago")
+	f.annotate("unreadable", api.AnnotationCheckpointSaveSeconds, "20s")
+	f.eventuallyEvent("CheckpointIgnored", "unreadable", `mortise.dev/last-checkpoint is "five minutes ago"`)
+	f.eventuallyEvent("AnnotationIgnored", "unreadable", `mortise.dev/checkpoint-save-seconds is "20s"`)
+	f.create(gpuPod{name: "asks", class: api.PriorityClassTraining, cards: 1})
+	f.eventually("asks", runs)
+	require.Equal(t, map[string]bool{"young": true}, f.evicted(), "twenty minutes are less than three hours")
+	f.annotate("unreadable", "example.com/step", "7")
+	f.annotate("unreadable", api.AnnotationLastCheckpoint, "six minutes ago")
+	f.eventuallyEvent("CheckpointIgnored", "unreadable", "six minutes ago")
+	told := f.events("CheckpointIgnored")
+	require.Len(t, told, 2, "once per value")
+	for _, event := range told {
+		require.Zero(t, event.Count, "%s", event.Message)
+		require.Nil(t, event.Series, "%s", event.Message)
+	}
+}
+
 func TestADisruptionBudgetIsNotBrokenNeedlessly(t *testing.T) {
 	f := newFixture(t, node("na", 1), node("nb", 1))
 	f.tiers()
