@@ -33,6 +33,7 @@ type GPUPreemption struct {
 	budgets  policylisters.PodDisruptionBudgetLister
 	history  *history
 	unsaved  *unsavedEvictions
+	waiting  *waiting
 	inFlight plans
 	now      func() time.Time
 }
@@ -70,13 +71,14 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 		budgets:           handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 		history:           newHistory(time.Duration(*decoded.PlanIntervalSeconds) * time.Second),
 		unsaved:           newUnsavedEvictions(),
+		waiting:           newWaiting(),
 		now:               time.Now,
 	}
 	wrapped.Evaluator.Interface = verifier{DefaultPreemption: wrapped, plugin: p}
 	wrapped.Evaluator.PluginName = Name
 	wrapped.IsEligiblePod = p.mayGo
 	wrapped.Executor.PreemptPod = p.evict
-	if err := p.watch(); err != nil {
+	if err := p.watch(ctx); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
 	klog.FromContext(ctx).WithName(Name).Info("Plugin is ready", "profile", handle.ProfileName(), "tiers", *decoded.Tiers)

@@ -36,6 +36,16 @@ func planOf(ctx context.Context) *snapshot.Plan {
 func (p *GPUPreemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	start := time.Now()
 	defer func() { metrics.ObserveExtensionPoint("PostFilter", time.Since(start)) }()
+	result, status := p.postFilter(ctx, state, pod, statuses)
+	if status.IsSuccess() {
+		p.waiting.drop(pod.UID)
+	} else {
+		p.keepsWaiting(ctx, pod)
+	}
+	return result, status
+}
+
+func (p *GPUPreemption) postFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: not for a pod with preemptionPolicy Never")
 	}

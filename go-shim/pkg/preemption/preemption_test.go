@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"mortise.dev/mortise/go-shim/pkg/api"
 	"mortise.dev/mortise/go-shim/pkg/native"
@@ -112,4 +113,53 @@ func TestGangsGoWholeUnlessTheySayHowManyTheyNeed(t *testing.T) {
 	require.Equal(t, native.Gang{Flags: native.GangWhole}, gangFacts(pod))
 	pod.Annotations[api.AnnotationGangMinMembers] = "3"
 	require.Equal(t, native.Gang{MinMembers: 3}, gangFacts(pod))
+}
+
+func TestWhatMakesAPodEvictable(t *testing.T) {
+	p := &GPUPreemption{handle: profileOnly{}, args: &api.GPUPreemptionArgs{Tiers: &api.TierRules{InferenceMinPriority: 100, TrainingMinPriority: 10}}}
+	pod := func(change func(*v1.Pod)) *v1.Pod {
+		out := victim(map[string]string{})
+		out.Spec.SchedulerName, out.Spec.NodeName, out.Labels = "theirs", "n1", map[string]string{}
+		change(out)
+		return out
+	}
+	same := func(*v1.Pod) {}
+	consents := func(p *v1.Pod) { p.Annotations[api.AnnotationPreemptible] = "true" }
+	inference := func(p *v1.Pod) { p.Labels[api.LabelTier] = api.TierInference }
+	elastic := func(p *v1.Pod) { p.Annotations[api.AnnotationGangMinMembers] = "2" }
+	for name, c := range map[string]struct {
+		before, after func(*v1.Pod)
+		want          bool
+	}{
+		"nothing":         {same, same, false},
+		"consent":         {same, consents, true},
+		"consent again":   {consents, consents, false},
+		"consent taken":   {consents, same, false},
+		"no inference":    {inference, same, true},
+		"inference":       {same, inference, false},
+		"elastic":         {same, elastic, true},
+		"not bound":       {same, func(p *v1.Pod) { consents(p); p.Spec.NodeName = "" }, false},
+		"going":           {same, func(p *v1.Pod) { consents(p); p.DeletionTimestamp = &metav1.Time{Time: epoch} }, false},
+		"of little value": {same, func(p *v1.Pod) { p.Annotations[api.AnnotationPreemptible] = "yes" }, false},
+	} {
+		require.Equal(t, c.want, p.eases(pod(c.before), pod(c.after)), name)
+	}
+}
+
+// profileOnly is a handle that knows its profile's name.
+type profileOnly struct{ fwk.Handle }
+
+func (profileOnly) ProfileName() string { return "mortise" }
+
+func TestWhoWaitsIsWokenByPriority(t *testing.T) {
+	w := newWaiting()
+	for i, priority := range []int32{5, 10, 15} {
+		pod := victim(nil)
+		pod.UID, pod.Spec.Priority = types.UID(rune('a'+i)), &priority
+		w.add(pod)
+	}
+	require.Len(t, w.above(10), 1)
+	require.Len(t, w.above(-1<<31), 3)
+	w.drop("c")
+	require.Empty(t, w.above(10))
 }

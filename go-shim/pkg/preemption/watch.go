@@ -1,13 +1,17 @@
 package preemption
 
 import (
+	"context"
+
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
-// watch follows victims to their end, and what running pods say of themselves. All that is needed is on the pods, so a
-// restart forgets none.
-func (p *GPUPreemption) watch() error {
+// watch follows victims to their end, what running pods say of themselves, and what makes a refused preemption possible.
+func (p *GPUPreemption) watch(ctx context.Context) error {
+	logger := klog.FromContext(ctx).WithName(Name)
 	_, err := p.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if pod, ok := obj.(*v1.Pod); ok {
@@ -17,12 +21,8 @@ func (p *GPUPreemption) watch() error {
 		UpdateFunc: func(oldObj, newObj any) {
 			before, ok1 := oldObj.(*v1.Pod)
 			after, ok2 := newObj.(*v1.Pod)
-			if !ok1 || !ok2 || before.ResourceVersion == after.ResourceVersion {
-				return
-			}
-			p.warnUnreadable(before, after)
-			if checkpointOf(after).After(checkpointOf(before)) && saved(after, p.now()) {
-				p.unsaved.note(after, true)
+			if ok1 && ok2 && before.ResourceVersion != after.ResourceVersion {
+				p.podChanged(logger, before, after)
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -30,9 +30,34 @@ func (p *GPUPreemption) watch() error {
 				obj = last.Obj
 			}
 			if pod, ok := obj.(*v1.Pod); ok {
+				p.waiting.drop(pod.UID)
 				p.ended(pod, p.now())
 			}
 		},
 	})
+	if err != nil || !p.args.HardDisruptionBudgets {
+		return err
+	}
+	_, err = p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(oldObj, newObj any) {
+			before, ok1 := oldObj.(*policyv1.PodDisruptionBudget)
+			after, ok2 := newObj.(*policyv1.PodDisruptionBudget)
+			if ok1 && ok2 && (before.Generation != after.Generation || before.Status.DisruptionsAllowed < after.Status.DisruptionsAllowed) {
+				p.wakeAll(logger)
+			}
+		},
+		DeleteFunc: func(any) { p.wakeAll(logger) },
+	})
 	return err
+}
+
+func (p *GPUPreemption) podChanged(logger klog.Logger, before, after *v1.Pod) {
+	p.warnUnreadable(before, after)
+	if checkpointOf(after).After(checkpointOf(before)) && saved(after, p.now()) {
+		p.unsaved.note(after, true)
+	}
+	if before.Spec.NodeName == "" && after.Spec.NodeName != "" {
+		p.waiting.drop(after.UID)
+	}
+	p.wakeAfter(logger, before, after)
 }
