@@ -27,7 +27,7 @@ func TestStockSchedulerFillsTheCluster(t *testing.T) {
 	c, err := cluster.Start(ctx, nodes...)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Stop()) }()
-	faults := cluster.RandomBindFaults(1, 0.2, 0)
+	faults := cluster.RandomBindFaults(1, cluster.Likelihood{Fault: cluster.Refuse, Probability: 0.2})
 	scheduler, err := c.StartScheduler(ctx, cluster.SchedulerOptions{Wrap: faults.Wrap})
 	require.NoError(t, err)
 

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -8,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Fault is what happens to a request.
@@ -20,18 +23,29 @@ const (
 	Refuse
 	// CommitAndFail lets the API server carry out the request, and fails the answer.
 	CommitAndFail
+	// Lose keeps the request from the API server, and fails the answer.
+	Lose
+	// Delay fails the answer at once, and lets the request reach the API server lateBy later.
+	Delay
 )
 
-// ErrInjected is the error of a request whose answer was lost.
+// lateBy is longer than reading the pod takes, and shorter than the back-off of a pod whose binding failed.
+const lateBy = 300 * time.Millisecond
+
+// ErrInjected is the error of a request of which the scheduler does not hear whether it was carried out.
 var ErrInjected = errors.New("injected fault")
 
 // BindFaults makes binding requests of a scheduler fail.
 type BindFaults struct {
-	// Refused and Committed count the faults of each kind so far.
-	Refused, Committed atomic.Int64
+	// How often each fault happened so far.
+	Refused, Committed, Lost, Delayed atomic.Int64
 
 	decide func() Fault
+	late   sync.WaitGroup // requests that are under way
 }
+
+// Wait returns when no delayed request is under way any more.
+func (f *BindFaults) Wait() { f.late.Wait() }
 
 // NewBindFaults returns faults that decide picks, one call for each binding request, never two at a time.
 func NewBindFaults(decide func() Fault) *BindFaults {
@@ -43,18 +57,24 @@ func NewBindFaults(decide func() Fault) *BindFaults {
 	}}
 }
 
-// RandomBindFaults refuses each binding request with the given probability and commits but fails it with another.
-func RandomBindFaults(seed uint64, refuse, commitAndFail float64) *BindFaults {
+// Likelihood is the probability of a fault.
+type Likelihood struct {
+	Fault       Fault
+	Probability float64
+}
+
+// RandomBindFaults gives each binding request at most one of the faults.
+func RandomBindFaults(seed uint64, faults ...Likelihood) *BindFaults {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	return NewBindFaults(func() Fault {
-		switch x := rng.Float64(); {
-		case x < refuse:
-			return Refuse
-		case x < refuse+commitAndFail:
-			return CommitAndFail
-		default:
-			return Pass
+		x := rng.Float64()
+		for _, f := range faults {
+			if x < f.Probability {
+				return f.Fault
+			}
+			x -= f.Probability
 		}
+		return Pass
 	})
 }
 
@@ -76,10 +96,33 @@ func (f *BindFaults) Wrap(next http.RoundTripper) http.RoundTripper {
 			response.Body.Close()
 			f.Committed.Add(1)
 			return nil, ErrInjected
+		case Lose:
+			f.Lost.Add(1)
+			return nil, errors.Join(ErrInjected, request.Body.Close())
+		case Delay:
+			f.Delayed.Add(1)
+			return nil, errors.Join(ErrInjected, f.sendLater(request, next))
 		default:
 			return next.RoundTrip(request)
 		}
 	})
+}
+
+func (f *BindFaults) sendLater(request *http.Request, next http.RoundTripper) error {
+	body, err := io.ReadAll(request.Body)
+	if err = errors.Join(err, request.Body.Close()); err != nil {
+		return err
+	}
+	late := request.Clone(context.WithoutCancel(request.Context()))
+	late.Body = io.NopCloser(bytes.NewReader(body))
+	f.late.Add(1)
+	time.AfterFunc(lateBy, func() {
+		defer f.late.Done()
+		if response, err := next.RoundTrip(late); err == nil { // nobody is left to hear of an error
+			response.Body.Close()
+		}
+	})
+	return nil
 }
 
 // refusal is the API server's answer to a request that it does not carry out.
