@@ -22,6 +22,8 @@ type cycle struct {
 	timer   *timer // nil in cycles that are not timed in full
 	// narrowed: only the best nodes are looked at. Written by PreFilter alone.
 	narrowed bool
+	// reserved: a gang's pod is reserved again in the same cycle, which costs no call. Written by Reserve alone.
+	reserved bool
 }
 
 // Clone implements fwk.StateData. The request does not change, and times of all clones add up.

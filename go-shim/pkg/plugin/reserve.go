@@ -22,7 +22,10 @@ func (p *GPUStranding) Reserve(_ context.Context, state fwk.CycleState, pod *v1.
 	}
 	c.timed("Reserve", start)
 	c.timer.finish()
-	metrics.ObserveCallsPerPod(p.mirror.CallsInCycle())
+	if !c.reserved {
+		c.reserved = true
+		metrics.ObserveCallsPerPod(p.mirror.CallsInCycle())
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	apipod "k8s.io/kubernetes/pkg/api/v1/pod"
@@ -94,9 +95,9 @@ func (p *GPUPreemption) eventOn(preemptor preemption.ExecutorPreemptor, victim *
 	}
 }
 
-func (p *GPUPreemption) event(pod *v1.Pod, kind, reason, text string) {
+func (p *GPUPreemption) event(object runtime.Object, kind, reason, text string) {
 	if recorder := p.handle.EventRecorder(); recorder != nil {
-		recorder.Eventf(pod, nil, kind, reason, "Preempting", "%s", text)
+		recorder.Eventf(object, nil, kind, reason, "Preempting", "%s", text)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 
@@ -88,20 +89,20 @@ const (
 	refusedBudgets = "disruption_budgets"
 )
 
-// refused tells of a limit that protects running pods, once per pod and text.
-func (p *GPUPreemption) refused(pod *v1.Pod, why, text string) {
+// refused tells of a limit that protects running pods, once per preemptor and text.
+func (p *GPUPreemption) refused(object runtime.Object, uid types.UID, why, text string) {
 	metrics.PreemptionRefused(why)
-	if p.history.tell(pod.UID, text) {
-		p.event(pod, v1.EventTypeWarning, "PreemptionRefused", text)
+	if p.history.tell(uid, text) {
+		p.event(object, v1.EventTypeWarning, "PreemptionRefused", text)
 	}
 }
 
-func (p *GPUPreemption) refusal(pod *v1.Pod, refusal *snapshot.Refusal) {
+func (p *GPUPreemption) refusal(object runtime.Object, uid types.UID, refusal *snapshot.Refusal) {
 	switch {
 	case refusal.OverRatio:
-		p.refused(pod, refusedRatio, refusal.Text)
+		p.refused(object, uid, refusedRatio, refusal.Text)
 	case refusal.OverBudget:
-		p.refused(pod, refusedBudgets, refusal.Text)
+		p.refused(object, uid, refusedBudgets, refusal.Text)
 	}
 }
 

@@ -35,6 +35,7 @@ type GPUPreemption struct {
 	unsaved  *unsavedEvictions
 	waiting  *waiting
 	inFlight plans
+	evicting groupEvictions
 	now      func() time.Time
 }
 
@@ -114,11 +115,6 @@ func (p *GPUPreemption) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.P
 
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (p *GPUPreemption) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
-
-// PodGroupPostFilter evicts nobody: upstream's rule for groups asks no plugin who may go, and would take inference.
-func (p *GPUPreemption) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, fwk.PodGroupInfo, fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
-	return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: not for pod groups yet")
-}
 
 func priorityOf(pod *v1.Pod) int32 {
 	if pod.Spec.Priority == nil {

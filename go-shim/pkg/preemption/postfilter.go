@@ -53,8 +53,8 @@ func (p *GPUPreemption) postFilter(ctx context.Context, state fwk.CycleState, po
 		p.history.forgive(pod.UID)
 	}
 	if next, allowed := p.history.allows(pod.UID, p.now()); !allowed && !p.waits(pod) {
-		message := fmt.Sprintf("pods were evicted for this pod already; the next time not before %s", next.UTC().Format(time.RFC3339))
-		p.refused(pod, refusedRate, message)
+		message := rateText("this pod", next)
+		p.refused(pod, pod.UID, refusedRate, message)
 		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: "+message)
 	}
 	request, err := snapshot.ParseRequest(pod)
@@ -81,7 +81,7 @@ func (p *GPUPreemption) planned(ctx context.Context, state fwk.CycleState, pod *
 		tried.Insert(pod.Status.NominatedNodeName)
 	}
 	for range planAttempts {
-		plan, refusal, warnings, err := mirror.Plan(request, without(nodes, tried), snapshot.PlanOptions{
+		plan, refusal, warnings, err := mirror.Plan([]*snapshot.Request{request}, without(nodes, tried), snapshot.PlanOptions{
 			NowSeconds: p.now().Unix(), Policy: p.policy(), Describe: describe,
 		})
 		if err != nil {
@@ -93,30 +93,30 @@ func (p *GPUPreemption) planned(ctx context.Context, state fwk.CycleState, pod *
 			if rejected {
 				break
 			}
-			p.refusal(pod, refusal)
+			p.refusal(pod, pod.UID, refusal)
 			return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: "+refusal.Text)
 		}
 		if len(plan.Victims) == 0 && plan.Holds > 0 {
-			return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: the cards of pods that are gone are not given back yet on node "+plan.Node)
+			return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: the cards of pods that are gone are not given back yet on node "+plan.Node())
 		}
 		if len(plan.Victims) == 0 {
 			break // cards are not what the pod lacks
 		}
-		only := oneNode{NodeToStatusReader: statuses, lister: p.handle.SnapshotSharedLister(), node: plan.Node}
+		only := oneNode{NodeToStatusReader: statuses, lister: p.handle.SnapshotSharedLister(), node: plan.Node()}
 		p.inFlight.put(pod.UID, plan)
 		result, status := p.DefaultPreemption.PostFilter(withPlan(ctx, plan), state, pod, only)
 		if status.IsSuccess() {
 			p.carriedOut(ctx, pod, plan)
-			mirror.Nominate(request, plan.Node, plan.Devices)
+			mirror.Nominate(request, plan.Node(), plan.Placements[0].Devices)
 			return result, status
 		}
 		p.inFlight.drop(pod.UID)
 		if status.Code() == fwk.Error || p.waits(pod) {
 			return result, status
 		}
-		logger.V(2).Info("A plan does not hold before the Filter plugins", "pod", klog.KObj(pod), "node", plan.Node, "reason", status.Message())
+		logger.V(2).Info("A plan does not hold before the Filter plugins", "pod", klog.KObj(pod), "node", plan.Node(), "reason", status.Message())
 		metrics.PlanRejected()
-		tried.Insert(plan.Node)
+		tried.Insert(plan.Node())
 		rejected = true
 	}
 	return p.upstream(ctx, state, pod, statuses)
@@ -156,6 +156,11 @@ func (p *GPUPreemption) lookAgain(ctx context.Context, pod *v1.Pod) {
 			p.handle.Activate(logger, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: live})
 		}
 	})
+}
+
+// rateText says when pods may be evicted again.
+func rateText(preemptor string, next time.Time) string {
+	return fmt.Sprintf("pods were evicted for %s already; the next time not before %s", preemptor, next.UTC().Format(time.RFC3339))
 }
 
 // waits reports whether the pod is nominated to a node where victims are still going.

@@ -1,11 +1,13 @@
 package preemption
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -108,11 +110,11 @@ func TestGangsGoWholeUnlessTheySayHowManyTheyNeed(t *testing.T) {
 	require.Empty(t, gangOf(pod))
 	pod.Labels = map[string]string{api.LabelPodGroup: "g"}
 	require.Equal(t, "n/g", gangOf(pod))
-	require.Equal(t, native.Gang{Flags: native.GangWhole}, gangFacts(pod))
+	require.Equal(t, native.Gang{Flags: native.GangWhole}, declaredGang(pod))
 	pod.Annotations = map[string]string{api.AnnotationGangMinMembers: "0"}
-	require.Equal(t, native.Gang{Flags: native.GangWhole}, gangFacts(pod))
+	require.Equal(t, native.Gang{Flags: native.GangWhole}, declaredGang(pod))
 	pod.Annotations[api.AnnotationGangMinMembers] = "3"
-	require.Equal(t, native.Gang{MinMembers: 3}, gangFacts(pod))
+	require.Equal(t, native.Gang{MinMembers: 3}, declaredGang(pod))
 }
 
 func TestWhatMakesAPodEvictable(t *testing.T) {
@@ -162,4 +164,55 @@ func TestWhoWaitsIsWokenByPriority(t *testing.T) {
 	require.Len(t, w.above(-1<<31), 3)
 	w.drop("c")
 	require.Empty(t, w.above(10))
+}
+
+type groups map[string]*schedulingv1beta1.PodGroup
+
+func (g groups) Get(_, name string) (*schedulingv1beta1.PodGroup, error) {
+	if group := g[name]; group != nil {
+		return group, nil
+	}
+	return nil, errors.New("not found")
+}
+
+func TestPodGroupsAsVictims(t *testing.T) {
+	gang := schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 4}}
+	basic := schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}
+	single := &schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}}
+	all := &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+	parent := "parent"
+	known := groups{
+		"gang":       {Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang}},
+		"gang-all":   {Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang, DisruptionMode: all}},
+		"basic":      {Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: basic, DisruptionMode: single}},
+		"basic-all":  {Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: basic, DisruptionMode: all}},
+		"has-parent": {Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: basic, ParentCompositePodGroupName: &parent}},
+	}
+	whole := native.Gang{Flags: native.GangWhole}
+	for name, c := range map[string]struct {
+		want  native.Gang
+		gangs bool
+	}{
+		"gang": {native.Gang{MinMembers: 4}, true}, "gang-all": {whole, true}, "basic": {native.Gang{}, false}, "basic-all": {whole, true},
+		"has-parent": {whole, true}, "gone": {whole, true},
+	} {
+		pod := victim(map[string]string{api.AnnotationGangMinMembers: "2"})
+		pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
+		key, got, gangs := victimGang(pod, known)
+		require.Equal(t, c.gangs, gangs, name)
+		if gangs {
+			require.Equal(t, "n/"+name, key)
+			require.Equal(t, c.want, got, name)
+		}
+		_, got, gangs = victimGang(pod, nil)
+		require.True(t, gangs)
+		require.Equal(t, whole, got, "what cannot be read goes whole")
+	}
+	labelled := victim(map[string]string{api.AnnotationGangMinMembers: "2"})
+	labelled.Labels = map[string]string{api.LabelPodGroup: "theirs"}
+	_, got, gangs := victimGang(labelled, known)
+	require.True(t, gangs)
+	require.Equal(t, native.Gang{MinMembers: 2}, got)
+	_, _, gangs = victimGang(victim(nil), known)
+	require.False(t, gangs)
 }

@@ -43,7 +43,7 @@ func (v verifier) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState,
 		return v.DefaultPreemption.SelectVictimsOnNode(ctx, state, pod, node, possible, budgets)
 	}
 	name := node.Node().Name
-	if name != plan.Node {
+	if name != plan.Node() {
 		return nil, 0, fwk.NewStatus(fwk.Unschedulable, "not the planned node")
 	}
 	if status := v.removeLeaving(ctx, state, pod, node, plan); !status.IsSuccess() {

@@ -91,7 +91,8 @@ func (p *GPUPreemption) describer() (func(*native.PlanQuery, *v1.Pod) (snapshot.
 	if err != nil {
 		return nil, err
 	}
-	gangs := make(map[string]uint32)
+	groups := p.podGroups()
+	gangIndex := make(map[string]uint32)
 	tenants := make(map[string]uint32)
 	return func(q *native.PlanQuery, pod *v1.Pod) (snapshot.PodFacts, bool) {
 		out := snapshot.PodFacts{Facts: native.PodFacts{
@@ -109,11 +110,11 @@ func (p *GPUPreemption) describer() (func(*native.PlanQuery, *v1.Pod) (snapshot.
 			}
 			out.Budgets = append(out.Budgets, b.index)
 		}
-		if name := gangOf(pod); name != "" {
-			index, found := gangs[name]
+		if name, gang, gangs := victimGang(pod, groups); gangs {
+			index, found := gangIndex[name]
 			if !found {
-				index = q.AddGang(gangFacts(pod))
-				gangs[name] = index
+				index = q.AddGang(gang)
+				gangIndex[name] = index
 			}
 			f.Gang = index
 		}
@@ -138,26 +139,6 @@ func (p *GPUPreemption) describer() (func(*native.PlanQuery, *v1.Pod) (snapshot.
 	}, nil
 }
 
-// gangOf names the gang of a pod; "" if it has none.
-func gangOf(pod *v1.Pod) string {
-	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil {
-		return pod.Namespace + "/" + *group.PodGroupName
-	}
-	if name := pod.Labels[api.LabelPodGroup]; name != "" {
-		return pod.Namespace + "/" + name
-	}
-	return ""
-}
-
-// gangFacts reads the gang from one of its pods: without a minimum it goes whole.
-func gangFacts(pod *v1.Pod) native.Gang {
-	minimum, ok, _ := api.GangMinMembers(pod.Annotations)
-	if !ok {
-		return native.Gang{Flags: native.GangWhole}
-	}
-	return native.Gang{MinMembers: minimum}
-}
-
 // checkpointOf is the time of the last checkpoint that the pod published; zero if there is none that can be read.
 func checkpointOf(pod *v1.Pod) time.Time {
 	at, _ := api.Checkpoint(pod.Annotations)
@@ -176,7 +157,7 @@ func gpusOf(pod *v1.Pod) float64 {
 // describePlan tells people who goes and why these.
 func describePlan(plan *snapshot.Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Evicting %d pods on node %s, which loses %s of work: ", evictions(plan), plan.Node, gpuTime(float64(plan.Cost.LostMilliGPUSeconds)/1000))
+	fmt.Fprintf(&b, "Evicting %d pods %s, which loses %s of work: ", evictions(plan), where(plan), gpuTime(float64(plan.Cost.LostMilliGPUSeconds)/1000))
 	for i, victim := range plan.Victims {
 		if i == maxNamed {
 			fmt.Fprintf(&b, ", and %d more", len(plan.Victims)-i)
@@ -195,6 +176,19 @@ func describePlan(plan *snapshot.Plan) string {
 }
 
 const maxNamed = 6
+
+// where names the nodes that a plan makes room on.
+func where(plan *snapshot.Plan) string {
+	if len(plan.Placements) == 1 {
+		return "on node " + plan.Node()
+	}
+	names := plan.Nodes()
+	text := fmt.Sprintf("so that %d pods fit on %d nodes (%s", len(plan.Placements), len(names), strings.Join(names[:min(len(names), maxNamed)], ", "))
+	if len(names) > maxNamed {
+		text += ", ..."
+	}
+	return text + ")"
+}
 
 func kindText(victim snapshot.PlannedVictim) string {
 	switch victim.Kind {

@@ -109,7 +109,7 @@ func (p *GPUPreemption) eases(before, after *v1.Pod) bool {
 		return false
 	}
 	inference := func(pod *v1.Pod) bool { return p.tierOf(pod) == api.TierInference }
-	return p.consents(after) && !p.consents(before) || inference(before) && !inference(after) || gangFacts(before) != gangFacts(after)
+	return p.consents(after) && !p.consents(before) || inference(before) && !inference(after) || declaredGang(before) != declaredGang(after)
 }
 
 // wakeAfter tries the pods again that a change of a running pod may help.

@@ -43,6 +43,7 @@ type Mirror struct {
 	nodes     atomic.Pointer[nodeTable]
 	table     reservations
 	nominated nominations
+	away      atomic.Pointer[map[string]bool] // of a rehearsal; nil outside
 
 	bad, refused, missingCards atomic.Int64 // totals of problems
 

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"errors"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -24,11 +25,10 @@ type PlanOptions struct {
 	Describe func(query *native.PlanQuery, pod *v1.Pod) (PodFacts, bool)
 }
 
-// Plan is who must go so that a pod fits.
+// Plan is who must go so that a pod, or several together, fit.
 type Plan struct {
-	Node    string
-	Devices uint16 // of Node, that the pod gets
-	Victims []PlannedVictim
+	Placements []PlannedPlacement // of the pods, in their order
+	Victims    []PlannedVictim
 	// RunnersUp are the next best nodes.
 	RunnersUp []PlannedNode
 	Cost      native.PlanCost
@@ -36,6 +36,26 @@ type Plan struct {
 	Holds   int
 	Evicted uint64 // milli-GPU, without what is terminating
 	Optimal bool
+}
+
+// Node is where the pod comes, of a plan for one.
+func (p *Plan) Node() string { return p.Placements[0].Node }
+
+// Nodes are the nodes of the placements, each once.
+func (p *Plan) Nodes() []string {
+	var out []string
+	for _, placement := range p.Placements {
+		if !slices.Contains(out, placement.Node) {
+			out = append(out, placement.Node)
+		}
+	}
+	return out
+}
+
+// PlannedPlacement is where a pod comes.
+type PlannedPlacement struct {
+	Node    string
+	Devices uint16 // of Node
 }
 
 // PlannedVictim is a pod that must go.
@@ -62,6 +82,8 @@ type Refusal struct {
 	OverRatio bool
 	// OverBudget: disruption budgets would have to be exceeded, and they are hard.
 	OverBudget bool
+	// Placed counts the pods, of several, that found room.
+	Placed int
 }
 
 // PlanWarning is a checkpoint time that was ignored.
@@ -73,9 +95,9 @@ type PlanWarning struct {
 // ErrNoKernel says that the kernel cannot be asked now.
 var ErrNoKernel = errors.New("the kernel is not available")
 
-// Plan asks the kernel for the cheapest evictions that make room for the pod on one of the nodes. Either a plan or a
-// refusal is returned, or an error if the kernel cannot say. Nodes that the kernel does not know are left out.
-func (m *Mirror) Plan(request *Request, nodes []fwk.NodeInfo, options PlanOptions) (*Plan, *Refusal, []PlanWarning, error) {
+// Plan asks the kernel for the cheapest evictions that make room on the nodes for the pod, or for several together. Either
+// a plan or a refusal is returned, or an error if the kernel cannot say. Nodes that the kernel does not know are left out.
+func (m *Mirror) Plan(requests []*Request, nodes []fwk.NodeInfo, options PlanOptions) (*Plan, *Refusal, []PlanWarning, error) {
 	m.cycle.Lock()
 	defer m.cycle.Unlock()
 	kernel := m.kernel.Load()
@@ -85,7 +107,9 @@ func (m *Mirror) Plan(request *Request, nodes []fwk.NodeInfo, options PlanOption
 	q := &m.query
 	q.Reset()
 	q.NowSeconds, q.Policy = options.NowSeconds, options.Policy
-	q.AddPod(m.resolve(request))
+	for _, request := range requests {
+		q.AddPod(m.resolve(request))
+	}
 	table := m.nodes.Load()
 	for _, info := range nodes {
 		if e := table.find(info.Node().Name); e != nil && e.ref != 0 {
@@ -111,11 +135,13 @@ func (m *Mirror) Plan(request *Request, nodes []fwk.NodeInfo, options PlanOption
 	if !plan.Found() {
 		return nil, &Refusal{
 			Text: q.Text(), OverRatio: plan.OverRatioRequestedMilli > 0, OverBudget: plan.OverBudgetViolations > 0,
+			Placed: int(plan.PlacedCount),
 		}, warnings, nil
 	}
 	out := &Plan{Cost: plan.Cost, Evicted: plan.EvictedMilli, Optimal: plan.Flags&native.PlanOptimal != 0}
-	placement := q.Placements()[0]
-	out.Node, out.Devices = find.byRef[placement.Ref].name, placement.Devices
+	for _, placement := range q.Placements() {
+		out.Placements = append(out.Placements, PlannedPlacement{Node: find.byRef[placement.Ref].name, Devices: placement.Devices})
+	}
 	for _, victim := range q.Victims() {
 		e := find.byRef[victim.Ref]
 		pod := find.on(e, victim.UIDHigh, victim.UIDLow)

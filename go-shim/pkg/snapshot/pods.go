@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -120,11 +121,11 @@ func (e *podEntry) settle(uuids []string) {
 
 // overlay turns entries into records in uid order, with the node's reservations laid over pods whose cards are not
 // settled. Holds without a pod follow as records of their own. removed are pods that the caller left out of the entries
-// on purpose: what they hold counts as free.
+// on purpose, and away those of a rehearsal: what they hold counts as free.
 //
 // A reservation whose pod is not in the scheduler's cache counts if it is in quarantine, or if the caller says all of
 // them do: within a cycle, pods are reserved that the entries do not show yet.
-func overlay(entries, removed []podEntry, facts *nodeFacts, held []reservation, all bool, into []native.PodRecord) []native.PodRecord {
+func overlay(entries, removed []podEntry, away map[string]bool, facts *nodeFacts, held []reservation, all bool, into []native.PodRecord) []native.PodRecord {
 	out := into[:0]
 	for i := range entries {
 		e := &entries[i]
@@ -142,7 +143,7 @@ func overlay(entries, removed []podEntry, facts *nodeFacts, held []reservation, 
 		out = append(out, record)
 	}
 	if facts.mode == ModeEnforced {
-		out = appendAbsent(out, entries, removed, facts, held, all)
+		out = appendAbsent(out, entries, removed, away, facts, held, all)
 	}
 	sortByUID(out)
 	return out
@@ -159,11 +160,12 @@ func findReservation(held []reservation, pod *v1.Pod) *reservation {
 
 // appendAbsent adds holds without a pod: cards of reservations, and cards that the node side still reports in use by a
 // pod that was deleted (by force, as a rule).
-func appendAbsent(out []native.PodRecord, entries, removed []podEntry, facts *nodeFacts, held []reservation, all bool) []native.PodRecord {
+func appendAbsent(out []native.PodRecord, entries, removed []podEntry, away map[string]bool, facts *nodeFacts, held []reservation, all bool) []native.PodRecord {
 	if len(held) == 0 && len(facts.allocations) == 0 {
 		return out
 	}
-	present := make(map[string]bool, len(entries)+len(removed))
+	present := make(map[string]bool, len(entries)+len(removed)+len(away))
+	maps.Copy(present, away)
 	for i := range entries {
 		present[string(entries[i].pod.UID)] = true
 	}

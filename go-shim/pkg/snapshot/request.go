@@ -35,6 +35,11 @@ type Request struct {
 	uid    types.UID
 	pod    *v1.Pod
 	native native.PodRequest // all but the allowed models and the tier, which depend on the Mirror
+
+	// askedNode is the node on which Reserve asked the kernel for cards, and asked its answer. A gang's pod is reserved
+	// again with the same request when the whole gang has been found to fit.
+	askedNode string
+	asked     uint16
 }
 
 // WantsGPU reports whether the pod asks for cards or a share of one.

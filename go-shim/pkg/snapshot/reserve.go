@@ -52,6 +52,9 @@ func (m *Mirror) Reserve(pod *v1.Pod, request *Request, node string, ranking *Ra
 
 // askForCards lets the kernel choose cards on one node; 0 if it cannot say.
 func (m *Mirror) askForCards(e *nodeEntry, request *Request) uint16 {
+	if request.askedNode == e.name {
+		return request.asked
+	}
 	m.cycle.Lock()
 	defer m.cycle.Unlock()
 	kernel := m.kernel.Load()
@@ -66,6 +69,7 @@ func (m *Mirror) askForCards(e *nodeEntry, request *Request) uint16 {
 		m.handleFailure(kernel, err)
 		return 0
 	}
+	request.askedNode, request.asked = e.name, decision.Devices
 	return decision.Devices
 }
 
@@ -86,7 +90,7 @@ func (m *Mirror) freeFor(e *nodeEntry, pod types.UID) levels {
 			others = append(others, r)
 		}
 	}
-	records := overlay(entries, nil, e.facts, others, true, nil)
+	records := overlay(entries, nil, m.awayPods(), e.facts, others, true, nil)
 	records = withoutPod(records, pod)
 	return settle(&e.facts.capacity, e.facts.count, records)
 }

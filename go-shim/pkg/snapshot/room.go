@@ -76,7 +76,7 @@ func (m *Mirror) freeOf(info fwk.NodeInfo, facts *nodeFacts, known []podEntry) l
 		entry.findCards(facts)
 		entries = append(entries, entry)
 	}
-	records := overlay(entries, known, facts, m.table.on(name), false, nil)
+	records := overlay(entries, known, m.awayPods(), facts, m.table.on(name), false, nil)
 	return settle(&facts.capacity, facts.count, records)
 }
 

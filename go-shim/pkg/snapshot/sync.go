@@ -243,7 +243,7 @@ func (m *Mirror) encode(e *nodeEntry, info fwk.NodeInfo) {
 			m.table.confirm(p.pod.UID, e.name)
 		}
 	}
-	m.records = overlay(e.pods, nil, e.facts, m.table.on(e.name), false, m.records)
+	m.records = overlay(e.pods, nil, m.awayPods(), e.facts, m.table.on(e.name), false, m.records)
 	e.free = settle(&e.facts.capacity, e.facts.count, m.records)
 	e.generation = info.GetGeneration()
 	e.refused = ""

@@ -28,7 +28,12 @@ type Cluster struct {
 }
 
 // Start brings up a cluster with the given nodes. The caller must call Stop.
-func Start(ctx context.Context, nodes ...simkubelet.NodeSpec) (_ *Cluster, err error) {
+func Start(ctx context.Context, nodes ...simkubelet.NodeSpec) (*Cluster, error) {
+	return StartWith(ctx, nil, nodes...)
+}
+
+// StartWith is Start with more flags for kube-apiserver.
+func StartWith(ctx context.Context, apiServerFlags []string, nodes ...simkubelet.NodeSpec) (_ *Cluster, err error) {
 	c := &Cluster{}
 	defer func() {
 		if err != nil {
@@ -36,7 +41,7 @@ func Start(ctx context.Context, nodes ...simkubelet.NodeSpec) (_ *Cluster, err e
 		}
 	}()
 	c.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		APIServerFlags: []string{"--delete-collection-workers=16"},
+		APIServerFlags: append([]string{"--delete-collection-workers=16"}, apiServerFlags...),
 	})
 	if err != nil {
 		return nil, err

@@ -43,9 +43,13 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, nodes ...simkubelet.NodeSpec) *fixture {
+	return newFixtureWith(t, nil, nodes...)
+}
+
+func newFixtureWith(t *testing.T, apiServerFlags []string, nodes ...simkubelet.NodeSpec) *fixture {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
-	c, err := cluster.Start(ctx, nodes...)
+	c, err := cluster.StartWith(ctx, apiServerFlags, nodes...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Stop()) })
 	return &fixture{T: t, Cluster: c, ctx: ctx}

@@ -31,6 +31,7 @@ type gpuPod struct {
 	labels      map[string]string // more labels
 	annotations map[string]string // more annotations
 	scheduler   string            // "" for mortise
+	group       string            // PodGroup; "" for none
 }
 
 // tiers creates the PriorityClasses as deploy/priority-classes.yaml has them.
@@ -61,6 +62,9 @@ func (f *fixture) create(p gpuPod) {
 	}
 	if p.exitsAfter != "" {
 		pod.Annotations[api.AnnotationSimExitsAfter] = p.exitsAfter
+	}
+	if p.group != "" {
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &p.group}
 	}
 	if p.node != "" {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: p.node}
@@ -414,6 +418,7 @@ func TestPodsOfOtherSchedulersGoByConsentAlone(t *testing.T) {
 	f.annotate("theirs", api.AnnotationPreemptible, "true")
 	f.eventually("asks", func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName == "n1" || pod.Spec.NodeName == "n1" })
 	require.Less(t, time.Since(began), time.Minute, "the pod that waits is woken; by itself the queue tries after five minutes")
+	f.eventuallyEvent("Preempted", "theirs", "tier batch")
 	require.Equal(t, map[string]bool{"theirs": true}, f.evicted())
 	f.eventually("asks", runs)
 }
