@@ -16,6 +16,7 @@
  *     mortise_sync()               nodes and pods that changed (or everything)
  *     mortise_score()              node and devices for a pod
  *     mortise_reasons()            why each other node does not fit
+ *     mortise_explain()            how much is free for it, in a few figures and a sentence
  *     mortise_preempt()            who must give way if none fits
  *     mortise_cluster_free()
  *
@@ -62,7 +63,7 @@
  *   - writing calls (model_intern, sync, learn_from_pods, score,
  *     *_import, debug_*) exclude each other and wait at most
  *     lock_wait_milliseconds of the configuration, then MORTISE_ERR_BUSY;
- *   - reading calls (reasons, preempt, preempt_group, fragmentation, stats,
+ *   - reading calls (reasons, explain, preempt, preempt_group, fragmentation, stats,
  *     state_digest, state_export, learned_export) run beside each other and
  *     never wait for a writing call: MORTISE_ERR_BUSY at once;
  *   - cluster_free never waits. A call that is running on the handle finishes
@@ -113,7 +114,7 @@ extern "C" {
 
 /* Major in the upper, minor in the lower 16 bits. Another major, or a caller's
  * minor above the library's, is refused by the handshake. */
-#define MORTISE_ABI_VERSION 0x00010003u
+#define MORTISE_ABI_VERSION 0x00010004u
 
 /* ----------------------------------------------------------------- statuses */
 
@@ -185,6 +186,8 @@ typedef int32_t mortise_status;
 #define MORTISE_REASON_INSUFFICIENT_MIG_SLICES 13
 /* There are places for some of the MIG instances, but not for all. */
 #define MORTISE_REASON_INSUFFICIENT_MIG_INSTANCES 14
+/* More than the numbers in use. */
+#define MORTISE_MAX_REASONS 32
 
 /* ------------------------------------------------------------------- limits */
 
@@ -269,7 +272,7 @@ typedef struct mortise_handshake_info {
     uint32_t plan_buffers_size;
     uint32_t plan_size;
     uint32_t mig_place_size;
-    uint32_t reserved;
+    uint32_t explanation_size;
 } mortise_handshake_info;
 #define MORTISE_HANDSHAKE_INFO_MIN_SIZE 104
 
@@ -515,6 +518,28 @@ typedef struct mortise_node_reason {
     uint32_t reserved;
 } mortise_node_reason;
 #define MORTISE_NODE_REASON_MIN_SIZE 40
+
+/* What candidates together have for a pod. GPU is counted on those with an
+ * allowed model, and for a share only where shares are offered, whatever CPU and
+ * memory say. */
+typedef struct mortise_explanation {
+    uint32_t struct_size;
+    uint32_t node_count;      /* candidates */
+    uint32_t feasible_count;  /* of them that take the pod */
+    uint32_t gpu_node_count;  /* that have GPUs for it, free or not, */
+    uint32_t free_node_count; /* that have any of what free_cards (whole cards) or free_milli (a
+                                 share) counts */
+    uint32_t free_cards;      /* wholly free cards */
+    uint64_t free_milli;      /* free GPU, those included */
+    mortise_node_ref largest_node; /* where the largest hole is; NONE without gpu_node_count */
+    uint32_t largest_hole;    /* whole cards: free ones of one node; a share: free milli of one card */
+    uint32_t reserved;
+    uint32_t reason_counts[MORTISE_MAX_REASONS]; /* by MORTISE_REASON_*: candidates that do not
+                                 take the pod for it */
+    char text[256];           /* UTF-8, NUL-terminated: "8 GPUs free on 5 nodes, largest hole 3"; ""
+                                 for a pod without GPUs */
+} mortise_explanation;
+#define MORTISE_EXPLANATION_MIN_SIZE 432
 
 /* No gang, no tenant. */
 #define MORTISE_INDEX_NONE UINT32_MAX
@@ -854,6 +879,13 @@ mortise_status mortise_reasons(mortise_handle handle, const mortise_pod_request 
                                size_t reason_capacity, size_t *out_reason_count,
                                mortise_error *err);
 
+/* What there is for the pod on the candidates; with candidates NULL and
+ * candidate_count 0 on every node. One listed twice counts twice.
+ * STALE_NODE, UNKNOWN_NODE: a candidate. */
+mortise_status mortise_explain(mortise_handle handle, const mortise_pod_request *pod,
+                               const mortise_node_ref *candidates, size_t candidate_count,
+                               mortise_explanation *out_explanation, mortise_error *err);
+
 /* ----------------------------------------------------------- preempt calls */
 
 /* The cheapest evictions that make room for one pod on one of the candidates:
@@ -951,7 +983,7 @@ static inline mortise_handshake_info mortise_handshake_info_of_header(void) {
     info.plan_buffers_size = (uint32_t)sizeof(mortise_plan_buffers);
     info.plan_size = (uint32_t)sizeof(mortise_plan);
     info.mig_place_size = (uint32_t)sizeof(mortise_mig_place);
-    info.reserved = 0;
+    info.explanation_size = (uint32_t)sizeof(mortise_explanation);
     return info;
 }
 
@@ -1062,6 +1094,11 @@ MORTISE_ASSERT_OFFSET(mortise_decision, mig, 32);
 MORTISE_ASSERT_SIZE(mortise_node_reason, 40);
 MORTISE_ASSERT_OFFSET(mortise_node_reason, largest_free, 24);
 MORTISE_ASSERT_OFFSET(mortise_node_reason, reason, 32);
+
+MORTISE_ASSERT_SIZE(mortise_explanation, 432);
+MORTISE_ASSERT_OFFSET(mortise_explanation, free_milli, 24);
+MORTISE_ASSERT_OFFSET(mortise_explanation, largest_hole, 40);
+MORTISE_ASSERT_OFFSET(mortise_explanation, text, 176);
 
 MORTISE_ASSERT_SIZE(mortise_fragmentation_report, 64);
 MORTISE_ASSERT_OFFSET(mortise_fragmentation_report, stranded_milli, 32);

@@ -127,6 +127,13 @@ mortise_decision new_decision(void) {
     return decision;
 }
 
+mortise_explanation new_explanation(void) {
+    mortise_explanation explanation;
+    memset(&explanation, 0x5a, sizeof explanation);
+    explanation.struct_size = sizeof explanation;
+    return explanation;
+}
+
 mortise_handle new_cluster(uint32_t config_flags, size_t node_count, mortise_node_ref *refs) {
     mortise_error err = new_error();
     mortise_config config = new_config();

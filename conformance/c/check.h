@@ -39,6 +39,7 @@ mortise_score_request new_score(const mortise_pod_request *pod, const mortise_no
                                 size_t candidate_count);
 mortise_sync_result new_sync_result(void);
 mortise_decision new_decision(void);
+mortise_explanation new_explanation(void);
 
 /* A cluster of node_count nodes of 8 GPUs (keys 1, 2, ...), model "A100" on all. */
 mortise_handle new_cluster(uint32_t config_flags, size_t node_count, mortise_node_ref *refs);

@@ -59,6 +59,8 @@ static void busy(void) {
     mortise_pod_request pod = new_pod(1, 1, 1000);
     size_t count = 42;
     EXPECT(mortise_reasons(handle, &pod, 0, NULL, 0, &count, &err), MORTISE_ERR_BUSY, "another call");
+    mortise_explanation explanation = new_explanation();
+    EXPECT(mortise_explain(handle, &pod, NULL, 0, &explanation, &err), MORTISE_ERR_BUSY, "another call");
     EXPECT(mortise_state_export(handle, NULL, 0, &count, &err), MORTISE_ERR_BUSY, "another call");
     EXPECT(mortise_learned_export(handle, NULL, 0, &count, &err), MORTISE_ERR_BUSY, "another call");
     CHECK(count == 42);
@@ -106,6 +108,8 @@ static void poison(void) {
     EXPECT(mortise_learn_from_pods(handle, &err), MORTISE_ERR_POISONED, "panicked");
     size_t count = 42;
     EXPECT(mortise_reasons(handle, &pod, 0, NULL, 0, &count, &err), MORTISE_ERR_POISONED, "panicked");
+    mortise_explanation explanation = new_explanation();
+    EXPECT(mortise_explain(handle, &pod, refs, 2, &explanation, &err), MORTISE_ERR_POISONED, "panicked");
     mortise_stats_report stats;
     memset(&stats, 0, sizeof stats);
     stats.struct_size = sizeof stats;

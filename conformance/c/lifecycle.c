@@ -1,5 +1,6 @@
 /* A cluster from its first node to its end, as a scheduler drives it. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 
@@ -137,6 +138,25 @@ static void shares_and_reasons(void) {
     EXPECT(mortise_reasons(handle, &pod, sizeof reasons[0], reasons, 3, &count, &err),
            MORTISE_ERR_BUFFER_TOO_SMALL, "out_reasons");
     CHECK(err.required == 4 && count == 77);
+
+    /* The same in figures and words; of all nodes, of some, and of nodes that are not there. */
+    mortise_explanation found = new_explanation();
+    OK(mortise_explain(handle, &pod, NULL, 0, &found, &err));
+    CHECK(found.node_count == 4 && found.feasible_count == 0 && found.gpu_node_count == 2);
+    CHECK(found.free_node_count == 2 && found.free_cards == 2 && found.free_milli == 3000);
+    CHECK(found.largest_node == refs[3] && found.largest_hole == 1000 && found.reserved == 0);
+    CHECK(found.reason_counts[MORTISE_REASON_NO_GPU] == 1 && found.reason_counts[MORTISE_REASON_NONE] == 0);
+    CHECK(strcmp(found.text, "3 GPUs free on 2 nodes, largest hole 100 % of a card") == 0);
+    pod = new_pod(9, 2, 1000);
+    OK(mortise_explain(handle, &pod, refs, 2, &found, &err));
+    CHECK(found.node_count == 2 && found.feasible_count == 1 && found.largest_node == refs[1]);
+    CHECK(strcmp(found.text, "2 GPUs free on 1 node, largest hole 2, 1 more in parts of cards") == 0);
+    OK(mortise_explain(handle, &pod, refs + 2, 1, &found, &err));
+    CHECK(found.largest_node == MORTISE_NODE_REF_NONE && found.gpu_node_count == 0);
+    mortise_node_ref stranger = refs[0] + 77;
+    found.node_count = 42;
+    EXPECT(mortise_explain(handle, &pod, &stranger, 1, &found, &err), MORTISE_ERR_UNKNOWN_NODE, "candidates[0]");
+    CHECK(found.node_count == 42);
 
     /* A share of 500 fits beside a pod; all nodes are candidates. */
     pod = new_pod(9, 1, 500);

@@ -81,6 +81,8 @@ void check_memory(void) {
     mortise_score_request score = new_score(&pod, refs, NODES);
     mortise_decision decision = new_decision();
     EXPECT_NO_MEMORY(mortise_score(other, &score, NULL, 0, &decision, &err), "candidates");
+    mortise_explanation explanation = new_explanation();
+    EXPECT_NO_MEMORY(mortise_explain(other, &pod, refs, NODES, &explanation, &err), "candidates");
     size_t count = 42, length = 0, written = 42;
     mortise_node_reason *reasons = malloc(NODES * sizeof *reasons);
     EXPECT_NO_MEMORY(mortise_reasons(handle, &pod, sizeof *reasons, reasons, NODES, &count, &err), "reasons");

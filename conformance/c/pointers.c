@@ -57,6 +57,10 @@ static void null_pointers(void) {
            "out_reason_count");
     EXPECT(mortise_reasons(handle, &pod, sizeof(mortise_node_reason), NULL, 4, &count, &err),
            MORTISE_ERR_NULL_POINTER, "out_reasons");
+    mortise_explanation explanation = new_explanation();
+    EXPECT(mortise_explain(handle, NULL, NULL, 0, &explanation, &err), MORTISE_ERR_NULL_POINTER, "pod");
+    EXPECT(mortise_explain(handle, &pod, NULL, 1, &explanation, &err), MORTISE_ERR_NULL_POINTER, "candidates");
+    EXPECT(mortise_explain(handle, &pod, refs, 2, NULL, &err), MORTISE_ERR_NULL_POINTER, "out_explanation");
     EXPECT(mortise_fragmentation(handle, NULL, &err), MORTISE_ERR_NULL_POINTER, "out_report");
     EXPECT(mortise_stats(handle, NULL, &err), MORTISE_ERR_NULL_POINTER, "out_report");
     uint64_t half = 42;

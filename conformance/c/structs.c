@@ -149,6 +149,11 @@ static void strides(void) {
     EXPECT(mortise_reasons(handle, &pod, 8, reasons, 3, &count, &err), MORTISE_ERR_BAD_STRUCT_SIZE,
            "stride of out_reasons");
 
+    mortise_explanation explanation = new_explanation();
+    explanation.struct_size = MORTISE_EXPLANATION_MIN_SIZE - 1;
+    EXPECT(mortise_explain(handle, &pod, refs, 3, &explanation, &err), MORTISE_ERR_BAD_STRUCT_SIZE,
+           "out_explanation");
+
     /* Shorter requests: no arrival, no tie_salt. */
     request = new_score(&pod, refs, 3);
     request.struct_size = MORTISE_SCORE_REQUEST_MIN_SIZE;

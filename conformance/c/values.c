@@ -171,6 +171,8 @@ static void expect_pod(mortise_pod_request pod, mortise_status status, const cha
     CHECK(decision.node_ref == UINT64_C(0x5a5a5a5a5a5a5a5a));
     size_t count = 42;
     EXPECT(mortise_reasons(handle, &pod, 0, NULL, 0, &count, &err), status, names);
+    mortise_explanation explanation = new_explanation();
+    EXPECT(mortise_explain(handle, &pod, NULL, 0, &explanation, &err), status, names);
     CHECK(count == 42);
     mortise_sync_request sync = new_sync(NULL, 0, NULL, 0);
     sync.arrival = &pod;

@@ -9,6 +9,7 @@ mod boundary;
 mod cluster;
 mod convert;
 mod debug;
+mod explain;
 mod fault;
 mod handles;
 mod mig;
@@ -24,6 +25,7 @@ mod version;
 
 pub use cluster::*;
 pub use debug::*;
+pub use explain::*;
 pub use mig::*;
 pub use preempt::*;
 pub use report::*;

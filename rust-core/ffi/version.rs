@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 use std::ptr;
 
 use crate::abi;
-use crate::boundary::{check_reserved, enter, read_struct};
+use crate::boundary::{enter, read_struct};
 use crate::fault::Fault;
 use crate::pin_to_header;
 
@@ -111,7 +111,6 @@ pub unsafe extern "C" fn mortise_handshake(
         // SAFETY: the header's promise for `info`.
         let info = unsafe { read_struct(regions, "info", info)? };
         check_version(info.abi_version)?;
-        check_reserved("info.reserved", info.reserved.into())?;
         check_sizes(&info)
     };
     // SAFETY: the header's promise for `err`.
@@ -161,6 +160,7 @@ fn check_sizes(info: &abi::mortise_handshake_info) -> Result<(), Fault> {
         plan_buffers_size mortise_plan_buffers;
         plan_size mortise_plan;
         mig_place_size mortise_mig_place;
+        explanation_size mortise_explanation;
     }
     Ok(())
 }

@@ -155,10 +155,26 @@ impl Kernel {
         count
     }
 
-    /// How many nodes take a pod, and what stands in the way on the others.
+    /// How many nodes take a pod, what stands in the way on the others, and how much is free for it.
     #[must_use]
     pub fn explain(&self, pod: &PodRequest) -> Explanation {
-        explain(&self.cluster, pod)
+        explain(&self.cluster, pod, self.cluster.nodes())
+    }
+
+    /// As [`Kernel::explain`], of some nodes.
+    ///
+    /// # Errors
+    /// [`Error::StaleNode`] or [`Error::UnknownNode`] for a candidate.
+    pub fn explain_among(
+        &self,
+        pod: &PodRequest,
+        candidates: Candidates<'_>,
+    ) -> Result<Explanation, Error> {
+        let Candidates::Refs(refs) = candidates else { return Ok(self.explain(pod)) };
+        for (position, &node) in refs.iter().enumerate() {
+            self.cluster.check_ref(node, || format!("candidates[{position}]"))?;
+        }
+        Ok(explain(&self.cluster, pod, refs.iter().copied()))
     }
 
     /// The cluster state.

@@ -6,7 +6,8 @@ use common::{Model, Node, new_kernel, node, pod_request, twin};
 use mortise_core::cluster::NodeView;
 use mortise_core::filter::{check, feasible};
 use mortise_core::{
-    Config, GpuRequest, MilliCpu, MilliGpu, NodeReason, NodeRef, PodRequest, Reason, Unfit,
+    Candidates, Config, GpuRequest, MilliCpu, MilliGpu, NodeReason, NodeRef, PodRequest, Reason,
+    Unfit,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -57,6 +58,27 @@ fn is_true(unfit: Unfit, node: &NodeView, pod: &PodRequest) -> bool {
     }
 }
 
+/// Nodes, wholly free cards and free milli that count for a pod, from the levels alone.
+fn naive_free(kernel: &mortise_core::Kernel, pod: &PodRequest) -> (u32, u32, u64) {
+    let (mut nodes, mut cards, mut milli) = (0, 0, 0);
+    for node in kernel.cluster().nodes() {
+        let view = kernel.cluster().view_for(node.index as usize, pod.uid, pod.priority);
+        let levels: Vec<u64> =
+            view.shape.levels().iter().map(|free| u64::from(free.get())).collect();
+        let wants = match pod.gpu {
+            GpuRequest::None => false,
+            GpuRequest::Whole { .. } => true,
+            GpuRequest::Share { .. } => view.shares_offered,
+        };
+        if wants && !levels.is_empty() && pod.models.contains(view.shape.model) {
+            nodes += 1;
+            cards += levels.iter().filter(|&&free| free == 1000).count() as u32;
+            milli += levels.iter().sum::<u64>();
+        }
+    }
+    (nodes, cards, milli)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
@@ -90,6 +112,11 @@ proptest! {
                 prop_assert!(is_true(entry.unfit, &view, &pod), "{:?} of {:?}", entry.unfit, view);
             }
         }
+        let free = naive_free(&kernel, &pod);
+        prop_assert_eq!((explanation.free.nodes, explanation.free.cards, explanation.free.milli), free);
+        let every: Vec<_> = kernel.cluster().nodes().collect();
+        let among = kernel.explain_among(&pod, Candidates::Refs(&every)).unwrap();
+        prop_assert_eq!(&among, &explanation);
         let counted: u32 = explanation.counts.iter().map(|&(_, count)| count).sum();
         prop_assert_eq!(counted as usize, count);
         prop_assert_eq!((explanation.feasible + counted) as usize, kernel.cluster().len());
@@ -161,6 +188,27 @@ fn the_sentence_counts_reasons_and_names_the_largest_hole() {
     assert_eq!(
         text,
         "0/4 nodes are available: 2 Insufficient GPU, 1 node(s) didn't have GPUs, 1 Insufficient cpu. \
-         Largest hole: 4 whole cards on one node, 4 requested."
+         10 GPUs free on 3 nodes, largest hole 4, 1.98 more in parts of cards."
     );
+    let room = |gpu| kernel.explain(&PodRequest { gpu, ..pod }).room().to_string();
+    assert_eq!(room(GpuRequest::None), "");
+    assert_eq!(
+        room(GpuRequest::Share { milli: MilliGpu::clamped(500) }),
+        "11.98 GPUs free on 3 nodes, largest hole 100 % of a card"
+    );
+    let all: Vec<_> = kernel.cluster().nodes().collect();
+    let among = |nodes: &[NodeRef], gpu| {
+        kernel.explain_among(&PodRequest { gpu, ..pod }, Candidates::Refs(nodes)).map(|e| {
+            assert_eq!(e.nodes as usize, nodes.len());
+            e.room().to_string()
+        })
+    };
+    let whole = GpuRequest::Whole { count: 4 };
+    assert_eq!(among(&all[..1], whole).unwrap(), "no GPU of an allowed model on 1 node");
+    assert_eq!(
+        among(&all[1..2], whole).unwrap(),
+        "3 GPUs free on 1 node, largest hole 3, 0.99 more in parts of cards"
+    );
+    assert_eq!(among(&[], whole).unwrap(), "no GPU of an allowed model on 0 nodes");
+    assert!(among(&[NodeRef::NIL], whole).is_err());
 }

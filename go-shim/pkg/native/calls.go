@@ -17,6 +17,7 @@ const (
 	CallSync
 	CallLearnFromPods
 	CallScore
+	CallExplain
 	CallPreempt
 	CallPreemptGroup
 	CallFragmentation
@@ -31,7 +32,7 @@ const (
 )
 
 var callNames = [callCount]string{
-	"handshake", "cluster_new", "cluster_free", "model_intern", "sync", "learn_from_pods", "score", "preempt", "preempt_group", "fragmentation",
+	"handshake", "cluster_new", "cluster_free", "model_intern", "sync", "learn_from_pods", "score", "explain", "preempt", "preempt_group", "fragmentation",
 	"stats", "state_digest", "state_export", "learned_export", "learned_import", "debug_panic", "debug_hold",
 }
 

@@ -19,6 +19,8 @@ package native
 #cgo nocallback mortise_learn_from_pods
 #cgo noescape mortise_score
 #cgo nocallback mortise_score
+#cgo noescape mortise_explain
+#cgo nocallback mortise_explain
 #cgo noescape mortise_preempt
 #cgo nocallback mortise_preempt
 #cgo noescape mortise_preempt_group

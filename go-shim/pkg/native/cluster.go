@@ -36,15 +36,16 @@ type Cluster struct {
 
 // frame holds, in C memory, the structs of Sync, Score and Preempt that contain pointers.
 type frame struct {
-	sync     C.mortise_sync_request
-	score    C.mortise_score_request
-	pod      PodRequest
-	preempt  C.mortise_preempt_request
-	buffers  C.mortise_plan_buffers
-	plan     Plan
-	synced   SyncResult
-	decision Decision
-	err      C.mortise_error
+	sync      C.mortise_sync_request
+	score     C.mortise_score_request
+	pod       PodRequest
+	preempt   C.mortise_preempt_request
+	buffers   C.mortise_plan_buffers
+	plan      Plan
+	synced    SyncResult
+	decision  Decision
+	explained C.mortise_explanation
+	err       C.mortise_error
 }
 
 // New makes an empty cluster. Close must be called on it.
@@ -187,6 +188,35 @@ func (c *Cluster) Score(pod *PodRequest, candidates *Candidates, tieSalt uint64)
 		return Decision{}, err
 	}
 	return f.decision, nil
+}
+
+// Explain counts what the candidates have for the pod; a pod that fits none of them learns why.
+func (c *Cluster) Explain(pod *PodRequest, candidates *Candidates) (Explanation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.frame == nil {
+		return Explanation{}, closed(CallExplain)
+	}
+	f := c.frame
+	count := candidates.Len()
+	if count == 0 {
+		return Explanation{}, nil // to the library, no candidates are all nodes
+	}
+	f.setPod(pod)
+	f.explained.struct_size = C.sizeof_mortise_explanation
+	start := time.Now()
+	err := result(CallExplain, C.mortise_explain(c.handle, (*C.mortise_pod_request)(unsafe.Pointer(&f.pod)),
+		(*C.mortise_node_ref)(candidates.refs.pointer()), C.size_t(count), &f.explained, &f.err), &f.err)
+	c.observe(CallExplain, start, err)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := &f.explained
+	return Explanation{
+		NodeCount: uint32(e.node_count), FeasibleCount: uint32(e.feasible_count), GPUNodeCount: uint32(e.gpu_node_count),
+		FreeNodeCount: uint32(e.free_node_count), FreeCards: uint32(e.free_cards), FreeMilli: uint64(e.free_milli),
+		LargestNode: NodeRef(e.largest_node), LargestHole: uint32(e.largest_hole), Text: C.GoString(&e.text[0]),
+	}, nil
 }
 
 func (f *frame) setPod(pod *PodRequest) {

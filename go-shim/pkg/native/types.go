@@ -123,6 +123,19 @@ type Decision struct {
 	MIG           [MaxMIGPerPod]MIGInstance
 }
 
+// Explanation is mortise_explanation: what candidates have for a pod.
+type Explanation struct {
+	NodeCount     uint32 // candidates
+	FeasibleCount uint32 // of them that take the pod
+	GPUNodeCount  uint32 // that have cards for it, free or not
+	FreeNodeCount uint32 // that have free ones
+	FreeCards     uint32 // wholly free
+	FreeMilli     uint64 // those included
+	LargestNode   NodeRef
+	LargestHole   uint32 // free cards of one node, or for a share free milli of one card
+	Text          string // "8 GPUs free on 5 nodes, largest hole 3"
+}
+
 // SyncResult is mortise_sync_result.
 type SyncResult struct {
 	StructSize         uint32

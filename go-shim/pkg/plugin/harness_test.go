@@ -127,6 +127,8 @@ func registry() frameworkruntime.Registry {
 
 func (h *harness) recorders() profile.RecorderFactory {
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: h.client.EventsV1()})
+	require.NoError(h.t, broadcaster.StartRecordingToSinkWithContext(h.ctx))
+	h.t.Cleanup(broadcaster.Shutdown)
 	return profile.NewRecorderFactory(broadcaster)
 }
 

@@ -132,15 +132,11 @@ func hasPlaceFor(pod *v1.Pod, info fwk.NodeInfo) bool {
 	return !refused
 }
 
-// PostFilter has a pod looked at again whose best nodes were all refused, before anything is evicted for it.
-func (p *GPUStranding) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	c, err := cycleOf(state)
-	if err != nil || !c.narrowed {
-		return nil, fwk.NewStatus(fwk.Unschedulable)
-	}
+// lookWider has a pod looked at again whose best nodes were all refused, before anything is evicted for it.
+func (p *GPUStranding) lookWider(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	p.wide.add(pod.UID)
 	p.handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{klog.KObj(pod).String(): pod})
-	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the best nodes were refused; all nodes are looked at next")
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the best nodes were refused; all nodes are looked at next")
 }
 
 // wideLimit bounds what is remembered of pods that are deleted before they are looked at again.

@@ -94,7 +94,7 @@ func (p *GPUPreemption) planned(ctx context.Context, state fwk.CycleState, pod *
 				break
 			}
 			p.refusal(pod, pod.UID, refusal)
-			return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: "+refusal.Text)
+			return nil, fwk.NewStatus(fwk.Unschedulable, refusal.Text)
 		}
 		if len(plan.Victims) == 0 && plan.Holds > 0 {
 			return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: the cards of pods that are gone are not given back yet on node "+plan.Node())

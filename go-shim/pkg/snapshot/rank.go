@@ -118,19 +118,7 @@ func (m *Mirror) Rank(request *Request, nodes []fwk.NodeInfo) *Ranking {
 	for i := range r.scores {
 		r.scores[i] = native.ScoreInfeasible
 	}
-	m.candidates.Reset()
-	m.positions = m.positions[:0]
-	all := m.isList(nodes) // then positions are known without a look-up by name
-	for k, info := range nodes {
-		i, found := int32(k), true
-		if !all {
-			i, found = table.byName[info.Node().Name]
-		}
-		if found && table.entries[i].ref != 0 {
-			m.candidates.Add(table.entries[i].ref)
-			m.positions = append(m.positions, i)
-		}
-	}
+	m.nameCandidates(table, nodes)
 	if len(m.positions) == 0 {
 		return r
 	}
@@ -147,4 +135,43 @@ func (m *Mirror) Rank(request *Request, nodes []fwk.NodeInfo) *Ranking {
 		r.best = m.positions[decision.Index]
 	}
 	return r
+}
+
+// nameCandidates makes the nodes that the kernel has its candidates.
+func (m *Mirror) nameCandidates(table *nodeTable, nodes []fwk.NodeInfo) {
+	m.candidates.Reset()
+	m.positions = m.positions[:0]
+	all := m.isList(nodes) // then positions are known without a look-up by name
+	for k, info := range nodes {
+		i, found := int32(k), true
+		if !all {
+			i, found = table.byName[info.Node().Name]
+		}
+		if found && table.entries[i].ref != 0 {
+			m.candidates.Add(table.entries[i].ref)
+			m.positions = append(m.positions, i)
+		}
+	}
+}
+
+// Explain says how much is free for the pod on the nodes, which refuse it: "8 GPUs free on 5 nodes, largest hole 3". It is
+// "" if none of the nodes is known to the kernel, or the kernel cannot say.
+func (m *Mirror) Explain(request *Request, nodes []fwk.NodeInfo) string {
+	m.cycle.Lock()
+	defer m.cycle.Unlock()
+	kernel := m.kernel.Load()
+	if kernel == nil || m.closed {
+		return ""
+	}
+	m.nameCandidates(m.nodes.Load(), nodes)
+	if len(m.positions) == 0 {
+		return ""
+	}
+	pod := m.resolve(request)
+	found, err := kernel.Explain(&pod, &m.candidates)
+	if err != nil {
+		m.handleFailure(kernel, err)
+		return ""
+	}
+	return found.Text
 }

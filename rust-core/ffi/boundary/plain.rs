@@ -67,6 +67,7 @@ sized! {
     mortise_plan abi::MORTISE_PLAN_MIN_SIZE;
     mortise_error abi::MORTISE_ERROR_MIN_SIZE;
     mortise_mig_place abi::MORTISE_MIG_PLACE_MIN_SIZE;
+    mortise_explanation abi::MORTISE_EXPLANATION_MIN_SIZE;
 }
 macro_rules! primitive {
     ($($type:ty),*) => {$(
