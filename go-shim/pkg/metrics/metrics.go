@@ -83,10 +83,10 @@ func ObserveCall(call native.Call, duration time.Duration, err error) {
 	}
 }
 
-// expected errors are part of a protocol: a report that comes while the kernel is busy, a buffer whose size is asked.
+// expected errors are part of a protocol: a report or copy that comes while the kernel is busy, a buffer whose size is asked.
 func expected(call native.Call, err error) bool {
 	status := native.StatusOf(err)
-	report := call == native.CallStats || call == native.CallFragmentation
+	report := call == native.CallStats || call == native.CallFragmentation || call == native.CallLearnedExport
 	return status == native.StatusBufferTooSmall || (report && status == native.StatusBusy)
 }
 

@@ -21,6 +21,7 @@ func (m *Mirror) openKernel() error {
 	m.models = make(map[string]uint32)
 	m.removals = m.removals[:0]
 	m.unlearned = true
+	m.inherit(kernel)
 	for _, e := range m.nodes.Load().entries {
 		e.ref, e.hash, e.refused = 0, 0, ""
 		e.generation, e.pods = noGeneration, nil

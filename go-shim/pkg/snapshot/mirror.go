@@ -43,6 +43,7 @@ type Mirror struct {
 	nodes     atomic.Pointer[nodeTable]
 	table     reservations
 	nominated nominations
+	learned   learnedCopy
 	away      atomic.Pointer[map[string]bool] // of a rehearsal; nil outside
 
 	bad, refused, missingCards atomic.Int64 // totals of problems
@@ -118,7 +119,9 @@ func NewMirror(options Options) (*Mirror, error) {
 	m := &Mirror{options: options, seed: maphash.MakeSeed(), schedulers: make(map[string]bool)}
 	observer := options.Kernel.Observer
 	m.options.Kernel.Observer = func(call native.Call, d time.Duration, err error) {
-		if call != native.CallFragmentation && call != native.CallStats {
+		switch call {
+		case native.CallFragmentation, native.CallStats, native.CallLearnedExport: // not of a cycle
+		default:
 			m.calls.Add(1)
 		}
 		if observer != nil {
@@ -140,6 +143,7 @@ func (m *Mirror) Close() error {
 	m.batch.Close()
 	m.candidates.Close()
 	m.query.Close()
+	m.learned.copies.Wait()
 	if kernel := m.kernel.Swap(nil); kernel != nil {
 		return kernel.Close()
 	}

@@ -303,6 +303,72 @@ func TestKernelDiesAndIsBuiltAnew(t *testing.T) {
 	require.NotEqual(t, before, digest(t, m))
 }
 
+// What was learned outlives the kernel, once: a kernel that dies again before it has ranked anything may have died of it.
+func TestANewKernelInheritsWhatWasLearned(t *testing.T) {
+	now := time.Unix(0, 0)
+	var failures []string
+	m := newMirror(t, Options{
+		Kernel: native.Config{AllowDebugPanic: true},
+		Failed: func(_ error, consequence string) { failures = append(failures, consequence) },
+		Now:    func() time.Time { return now },
+	})
+	c := newCluster(t)
+	c.add(enforcedNode("n", "T4", 8))
+	c.add(enforcedNode("m", "A100", 8))
+	c.bind(c.pod(api.ResourceGPU, "2"), "n")
+	learned := func() []byte {
+		bytes, err := m.Kernel().ExportLearned()
+		require.NoError(t, err)
+		return bytes
+	}
+	copied := func() []byte {
+		m.learned.mu.Lock()
+		defer m.learned.mu.Unlock()
+		return m.learned.bytes
+	}
+	for i := range 300 { // which come, are ranked and go, so that no pod shows them any more
+		resource := []string{api.ResourceGPU, api.ResourceGPUPercent}[i%2]
+		r := request(t, c.pod(resource, fmt.Sprint(1+i%5)))
+		require.True(t, m.Sync(c.list, r))
+		require.NotNil(t, m.Rank(r, c.list))
+	}
+	r := request(t, c.pod(api.ResourceGPU, "1"))
+	before := learned()
+	require.Eventually(t, func() bool { // as does every later pod, until the pause is over
+		require.NotNil(t, m.Rank(r, c.list))
+		m.learned.copies.Wait()
+		return len(copied()) == len(before)
+	}, 10*time.Second, time.Millisecond)
+	before = copied()
+
+	die := func() {
+		require.Error(t, m.Kernel().DebugPanic())
+		require.Nil(t, m.Rank(r, c.list))
+		now = now.Add(time.Minute)
+		require.True(t, m.Sync(c.list, nil))
+	}
+	die()
+	require.Equal(t, before, learned())
+	stats, err := m.Kernel().Stats()
+	require.NoError(t, err)
+	require.EqualValues(t, 301, stats.Arrivals, "300 and the one that ran at the start")
+
+	die()
+	stats, err = m.Kernel().Stats()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, stats.Arrivals, "learned from the pod that runs")
+
+	// A copy that cannot be used is no harm either.
+	failures = nil
+	m.learned.bytes = []byte("of another version")
+	die()
+	require.Len(t, failures, 2)
+	require.Contains(t, failures[1], "learned from the pods")
+	stats, err = m.Kernel().Stats()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, stats.Arrivals)
+}
+
 // A busy kernel costs an opinion, not the kernel.
 func TestKernelBusy(t *testing.T) {
 	m := newMirror(t, Options{Kernel: native.Config{AllowDebugHold: true, LockWait: time.Millisecond}})

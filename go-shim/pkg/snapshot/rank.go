@@ -128,6 +128,7 @@ func (m *Mirror) Rank(request *Request, nodes []fwk.NodeInfo) *Ranking {
 		m.handleFailure(kernel, err)
 		return nil
 	}
+	m.learned.save(kernel)
 	for k, score := range m.candidates.Scores() {
 		r.scores[m.positions[k]], r.devices[m.positions[k]] = score.Score, score.Devices
 	}
